@@ -97,7 +97,7 @@ $(LOWEST): pyproject.toml | $(DEV)
 	@$(LOWEST_INSTALL) -e ".[dev]" httpx
 	@touch $@
 
-# Old versions on new ones are told of deprecations, which is not for us to mend.
+# Old versions on new ones are told of deprecations, which is not for us to fix.
 lowest: $(LOWEST)  ## unit and dashboard tests with the lowest versions that are allowed
 	@.venv-lowest/bin/python -m pytest -q -n 3 -W default::DeprecationWarning tests/unit tests/integration/dashboard
 

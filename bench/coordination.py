@@ -22,7 +22,7 @@ from bench.report import Report
 ROUNDS, MESSAGES, BACKLOG, AGENTS = 7, 400, 50_000, 1_000
 AT_ONCE = 50  # below the number of connections that the driver opens
 ASKER, WORKER = AgentId(type="asker"), AgentId(type="worker", instance="1")
-PAYLOAD = {"task": "summarise", "text": "x" * 200, "options": {"words": 50, "tone": "plain"}}
+PAYLOAD = {"task": "summarize", "text": "x" * 200, "options": {"words": 50, "tone": "plain"}}
 RAW_SCRIPT = "return redis.call('SET', KEYS[1], ARGV[1])"
 
 

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 RUNS, STEPS, ROUNDS, CHANGES = 10_000, 5_000, 15, 40
 BATCH = 1_000
-STATES = (RunnerState.COMPLETED,) * 7 + (RunnerState.FAILED, RunnerState.CANCELLED, RunnerState.PAUSED)
+STATES = (RunnerState.COMPLETED,) * 7 + (RunnerState.FAILED, RunnerState.CANCELED, RunnerState.PAUSED)
 ERROR = StepFailure("the line is busy", "Busy", "call", "shop.Call", 12).to_dict()
 _ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+")
 

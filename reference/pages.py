@@ -7,7 +7,7 @@ from pathlib import Path
 
 from afl.fleet.settings import render_fleet_markdown
 from afl.kernel.settings import render_markdown as render_settings
-from afl.operations import catalogue
+from afl.operations import catalog
 from afl.operations.reason import reasons
 from reference import commands, errors, http, python_api
 
@@ -30,7 +30,7 @@ def http_api() -> str:
     """docs/http-api.md: its prose as it is, its table of requests anew. The table is the end of the page."""
     page = (DOCS / "http-api.md").read_text()
     prose, _, _ = page.partition("| request | role |")
-    return prose + catalogue.render_markdown()
+    return prose + catalog.render_markdown()
 
 
 def python() -> str:

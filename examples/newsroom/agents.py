@@ -35,8 +35,8 @@ def fetch_wires(topic: str) -> dict[str, Any]:
     return {"wires": [{"headline": headline, "text": text} for headline, text in WIRES.get(topic, [])]}
 
 
-@handler("newsroom.Summarise")
-def summarise(text: str) -> dict[str, Any]:
+@handler("newsroom.Summarize")
+def summarize(text: str) -> dict[str, Any]:
     time.sleep(0.4 + len(text) % 5 / 10)
     return {"summary": text.partition(". ")[0], "words": len(text.split())}
 

@@ -2,8 +2,8 @@
 
 BOOKS = {
     "Songs of the Sea": "Whales near Tonga took over a new song within two years. It came from the west.",
-    "Animals in Numbers": "A blue whale is up to 30 metres long. A sperm whale dives for 90 minutes.",
-    "The Long Winter": "Whales travel 8,000 kilometres a year between cold water and warm.",
+    "Animals in Numbers": "A blue whale is up to 30 meters long. A sperm whale dives for 90 minutes.",
+    "The Long Winter": "Whales travel 8,000 kilometers a year between cold water and warm.",
 }
 
 

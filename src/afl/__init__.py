@@ -75,7 +75,7 @@ if TYPE_CHECKING:
     from afl.parser import AFLParser as AFLParser
     from afl.parser import ParseError as ParseError
     from afl.parser import parse as parse
-    from afl.runtime.errors import WorkCancelled as WorkCancelled
+    from afl.runtime.errors import WorkCanceled as WorkCanceled
     from afl.runtime.task_handlers.handler import HandlerContext as HandlerContext
     from afl.runtime.task_handlers.handler import handler as handler
     from afl.source import CompilerInput as CompilerInput
@@ -119,7 +119,7 @@ _HOMES = {
     "afl.operations.run.run_events": "RunEvent",
     "afl.operations.work.hosting": "run",
     "afl.operations.run.runs": "RunFailed RunPaused",
-    "afl.runtime.errors": "WorkCancelled",
+    "afl.runtime.errors": "WorkCanceled",
     "afl.runtime.task_handlers.handler": "HandlerContext handler",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}

@@ -56,7 +56,7 @@ def test_a_module_that_does_not_import_says_where(tmp_path: Path) -> None:
     done = afl_warm("agent", "bad.py", folder=tmp_path)
     assert (done.code, done.out) == (1, "")
     assert "agent module bad.py cannot be imported: JSONDecodeError" in done.err
-    assert "bad.py:3: limit = json.loads('[1')" in done.err.replace("\n", "")
+    assert "3 | limit = json.loads('[1')" in done.err.replace("\n", "")
     assert "Traceback" not in done.err
 
 

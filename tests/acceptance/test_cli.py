@@ -176,7 +176,7 @@ def test_interrupted_and_resumed(folder: Path) -> None:
         _, told = process.communicate()
     run = only_run(folder)
     assert process.returncode == 130
-    assert f"Interrupted. Go on with: afl resume {run} --agent agents.py" in told
+    assert f"Interrupted. Continue with: afl resume {run} --agent agents.py" in told
     (folder / "go").touch()
     assert outputs(afl_warm("resume", run, "--agent", "agents.py", folder=folder)) == {"y": 4}
 

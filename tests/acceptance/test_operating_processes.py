@@ -111,7 +111,7 @@ def test_why_sees_that_a_worker_was_killed(folder: Path) -> None:
     assert f"process {working.pid} on " in dead["sentence"]
 
 
-def test_a_run_is_cancelled_under_its_worker(folder: Path) -> None:
+def test_a_run_is_canceled_under_its_worker(folder: Path) -> None:
     run = submitted(folder)
     with started(folder, "resume", run, "--agent", "agents.py") as working:
         wait_until((folder / "begun").exists, working)
@@ -120,12 +120,12 @@ def test_a_run_is_cancelled_under_its_worker(folder: Path) -> None:
         working.communicate(timeout=60)
     told = afl_warm("wait", run, folder=folder)
     assert (told.code, told.out) == (1, "")
-    assert "was cancelled: cancelled by operator" in told.err
+    assert "was canceled: canceled by operator" in told.err
     shown = result(afl_warm("show", run, "--json", folder=folder))
-    assert (shown["state"], shown["outputs"]) == ("cancelled", {})
+    assert (shown["state"], shown["outputs"]) == ("canceled", {})
 
 
-def test_a_terminal_gets_colours_and_a_pipe_does_not(folder: Path) -> None:
+def test_a_terminal_gets_colors_and_a_pipe_does_not(folder: Path) -> None:
     run = submitted(folder)
     terminal, child = os.openpty()
     with WarmPopen(

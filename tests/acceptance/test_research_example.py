@@ -18,9 +18,9 @@ def test_the_example_runs_without_a_key(tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert lines[:5] == [
         "Three questions will do. ",
-        "A blue whale is up to 30 metres long. (Animals in Numbers)",
+        "A blue whale is up to 30 meters long. (Animals in Numbers)",
         "Whales near Tonga took over a new song within two years. (Songs of the Sea)",
-        "Whales travel 8,000 kilometres a year between cold water and warm. (The Long Winter)",
+        "Whales travel 8,000 kilometers a year between cold water and warm. (The Long Winter)",
         "Filed on shelf 3.",
     ]
     calls = {line.split()[0]: int(line.split()[1]) for line in lines[6:]}

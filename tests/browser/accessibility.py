@@ -18,7 +18,7 @@ def check_accessible(page: Page) -> None:
 
 
 def check_contrast_in_the_dark(page: Page) -> None:
-    """The same page, after `check_accessible`, in the other theme: only its colours are new."""
+    """The same page, after `check_accessible`, in the other theme: only its colors are new."""
     page.emulate_media(color_scheme="dark")
     page.evaluate(_SETTLED)
     _judge(page, {"runOnly": ["color-contrast"], "resultTypes": ["violations"]})
@@ -30,7 +30,7 @@ def _judge(page: Page, options: dict[str, Any]) -> None:
     assert not grave, "\n".join([f"axe on {page.url}:", *grave])
 
 
-# A colour changes by a transition, however short; until it is over axe reads the colour of before.
+# A color changes by a transition, however short; until it is over axe reads the color of before.
 _SETTLED = """async () => {
   const frame = () => new Promise(requestAnimationFrame);
   const changing = () => document.getAnimations().some(each =>

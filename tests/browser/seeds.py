@@ -42,7 +42,7 @@ class Seeds:
     waiting: str
     running: str
     paused: str
-    cancelled: str
+    canceled: str
     many: str
     marked: str  # its inputs, its error and its log have markup in them
     priced: str  # waits for a person who may edit
@@ -60,9 +60,7 @@ def sow(live: LiveSystem) -> Seeds:
     failed = live.submit("Mended", name="vase")
     marked = live.submit("Mended", name=MARKUP)
     waiting = live.submit("Unserved", street="Elm Street")
-    running, paused, cancelled = (
-        live.submit("Held", name=f"gate {each}") for each in ("one", "two", "three")
-    )
+    running, paused, canceled = (live.submit("Held", name=f"gate {each}") for each in ("one", "two", "three"))
     priced = live.submit("Priced", item="flour", price=1.2)
     turn = turns.send(live.settings, "clerk", f"How much is there of {MARKUP}")
     with fleet.connected(live.fleet) as client:
@@ -73,10 +71,10 @@ def sow(live: LiveSystem) -> Seeds:
             live.until(run, "completed")
         for run in (failed, marked):
             live.until(run, "failed")
-        for run in (waiting, running, paused, cancelled, priced):
+        for run in (waiting, running, paused, canceled, priced):
             _until_waiting(live, run)
         control.pause(live.store, paused, by="ada")
-        control.cancel(live.store, cancelled, by="ada")
+        control.cancel(live.store, canceled, by="ada")
         eventually(lambda: fleet.show_run(client, fleet_run).run.status is Status.FAILED)
     assert turns.wait(live.settings, turn) is not None
     return Seeds(
@@ -85,7 +83,7 @@ def sow(live: LiveSystem) -> Seeds:
         waiting=waiting,
         running=running,
         paused=paused,
-        cancelled=cancelled,
+        canceled=canceled,
         many=many,
         marked=marked,
         priced=priced,

@@ -71,8 +71,8 @@ def test_a_parameter_that_is_missing_is_named(page: Page, live: LiveSystem, seed
     expect(page.locator(".flash")).to_contain_text("gate")
 
 
-def test_a_run_is_cancelled(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+def test_a_run_is_canceled(page: Page, live: LiveSystem, seeds: Seeds) -> None:
     start_gated(page, "never-opened")
     expect(lines(page)).to_contain_text("at gate never-opened")
     confirm(page, page.get_by_role("button", name="Cancel"))
-    expect(page.get_by_role("region", name="How the run stands")).to_contain_text("cancelled")
+    expect(page.get_by_role("region", name="How the run stands")).to_contain_text("canceled")

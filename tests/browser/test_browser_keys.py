@@ -67,16 +67,16 @@ def test_the_first_tab_skips_to_the_content(page: Page, seeds: Seeds) -> None:
 
 def test_the_theme_is_switched_and_stays(page: Page, seeds: Seeds) -> None:
     page.goto("/runs")
-    colour = "getComputedStyle(document.body).backgroundColor"
-    light = page.evaluate(colour)
+    color = "getComputedStyle(document.body).backgroundColor"
+    light = page.evaluate(color)
     button = page.locator("[data-theme-switch]")
     for chosen in ("light", "dark"):
         button.click()
         expect(page.locator("html")).to_have_attribute("data-theme", chosen)
-    assert page.evaluate(colour) != light
+    assert page.evaluate(color) != light
     page.goto("/tasks")
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
-    assert page.evaluate(colour) != light
+    assert page.evaluate(color) != light
 
 
 def test_pages_and_actions_work_without_scripts(browser: Chromium, live: LiveSystem, seeds: Seeds) -> None:
@@ -87,7 +87,7 @@ def test_pages_and_actions_work_without_scripts(browser: Chromium, live: LiveSys
         page.locator(f"a[href='/runs/{run}']").first.click()
         page.get_by_role("button", name="Pause").click()
         expect(heading(page)).to_contain_text("paused")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Unpause").click()
         live.open_gate("plain")
         live.until(run, "completed")
 

@@ -144,11 +144,11 @@ def test_a_run_is_paused_and_goes_on(page: Page, live: LiveSystem, seeds: Seeds)
     page.get_by_role("button", name="Pause").click()
     expect(heading(page)).to_contain_text("paused")
     live.open_gate("pausing")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Unpause").click()
     expect(heading(page)).to_contain_text("completed")
 
 
-def test_a_run_is_cancelled_only_when_meant(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+def test_a_run_is_canceled_only_when_meant(page: Page, live: LiveSystem, seeds: Seeds) -> None:
     run = live.submit("Held", name="never opened")
     page.goto(f"/runs/{run}")
     page.wait_for_load_state()
@@ -156,8 +156,8 @@ def test_a_run_is_cancelled_only_when_meant(page: Page, live: LiveSystem, seeds:
     page.get_by_role("dialog").get_by_role("button", name="Back").click()
     expect(heading(page)).to_contain_text("running")
     confirm(page, page.get_by_role("button", name="Cancel", exact=True))
-    expect(heading(page)).to_contain_text("cancelled")
-    assert live.run(run).state == "cancelled"
+    expect(heading(page)).to_contain_text("canceled")
+    assert live.run(run).state == "canceled"
 
 
 @pytest.mark.parametrize("view", ["graph", "timeline", "tree"])

@@ -20,7 +20,7 @@ def row_of(page: Page, run: str) -> Locator:
 
 def test_states_filter_the_list(page: Page, seeds: Seeds) -> None:
     page.goto("/runs")
-    for state, run in (("failed", seeds.failed), ("paused", seeds.paused), ("cancelled", seeds.cancelled)):
+    for state, run in (("failed", seeds.failed), ("paused", seeds.paused), ("canceled", seeds.canceled)):
         page.get_by_role("group", name="State").get_by_role("link", name=state.capitalize()).click()
         expect(row_of(page, run)).to_contain_text(state)
         expect(row_of(page, seeds.completed)).to_have_count(0)

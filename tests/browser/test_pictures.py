@@ -50,7 +50,7 @@ def test_the_picture_of_a_run(
     page.set_viewport_size(WINDOW)
     page.goto(newsroom)
     expect(heading(page)).to_contain_text("newsroom.MorningPage")
-    expect(page.locator(".graph")).to_contain_text("Summarise")
+    expect(page.locator(".graph")).to_contain_text("Summarize")
     expect(page.locator("[data-link-state='on']")).to_be_visible()
     made = Path(os.environ.get("AFL_PICTURES", tmp_path)) / name
     made.parent.mkdir(parents=True, exist_ok=True)

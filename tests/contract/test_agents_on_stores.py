@@ -119,7 +119,7 @@ def test_what_failed_can_be_tried_again(store: PersistenceAPI) -> None:
     assert run_of(store, run).outputs == {"all": [2, 4, 6]}
 
 
-def test_a_run_that_was_cancelled_can_go_on(store: PersistenceAPI) -> None:
+def test_a_run_that_was_canceled_can_go_on(store: PersistenceAPI) -> None:
     run = begin(store, "ns.Twice")
     assert poller_on(store, max_concurrent=1).poll_once() == 1
     assert store.cancel_run(run, "enough")
@@ -235,7 +235,7 @@ def test_a_handler_that_takes_too_long_is_told_and_its_step_fails(store: Persist
     assert only_task(store, run).error == {"message": "not done after 30 ms", "type": "Timeout"}
 
 
-def test_cancelling_a_run_tells_a_runner_of_another_process(open_store: OpenStore) -> None:
+def test_canceling_a_run_tells_a_runner_of_another_process(open_store: OpenStore) -> None:
     here, there = open_store(), open_store()
     begun, told = threading.Event(), threading.Event()
 

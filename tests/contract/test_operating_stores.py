@@ -62,7 +62,7 @@ def test_pause_unpause_cancel(store: PersistenceAPI) -> None:
     assert store.claim_task(["t.Double"]) is None
     assert control.unpause(store, run).changed
     assert control.cancel(store, run, by="ada").changed
-    assert [line.state for line in list_runs(store).runs] == ["cancelled"]
+    assert [line.state for line in list_runs(store).runs] == ["canceled"]
     assert [task.state for task in list_tasks(store, run=run)] == ["canceled"]
 
 

@@ -141,7 +141,7 @@ def test_an_edited_answer_and_a_question_without_returns(store: PersistenceAPI) 
         ({"letter": 7}, "letter"),
         ({}, "letter"),
         ({"letter": "x", "copies": "many"}, "copies"),
-        ({"letter": "x", "colour": "red"}, "colour"),
+        ({"letter": "x", "color": "red"}, "color"),
     ],
 )
 def test_what_does_not_fit_is_refused_and_changes_nothing(
@@ -212,7 +212,7 @@ def test_of_many_answers_at_once_the_first_counts(open_store: OpenStore) -> None
     assert go_on(store, run).outputs == {"ok": True}
 
 
-def test_an_answer_after_the_run_was_cancelled(store: PersistenceAPI) -> None:
+def test_an_answer_after_the_run_was_canceled(store: PersistenceAPI) -> None:
     run = begun(store, "Paid", amount=9.5)
     asked = only(store)
     control.cancel(store, run, by="ada")

@@ -303,7 +303,7 @@ def test_an_unknown_run_and_one_that_is_over(store: PersistenceAPI) -> None:
         send_signal(store, "01nothing", "paid", {"amount": 1})
     run = begun(store, "One", order="7")
     control.cancel(store, run)
-    with pytest.raises(RunOver, match="cancelled; it receives no signals"):
+    with pytest.raises(RunOver, match="canceled; it receives no signals"):
         send_signal(store, run, "paid", {"amount": 1})
     assert kept(store, run) == []
 

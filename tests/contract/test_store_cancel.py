@@ -29,13 +29,13 @@ from afl.runtime.types import EventId, StepId
 WHY = "no longer needed"
 
 
-def test_a_cancelled_run_is_over(store: PersistenceAPI) -> None:
+def test_a_canceled_run_is_over(store: PersistenceAPI) -> None:
     store.save_runner(a_runner(start_time=100, state=RunnerState.RUNNING))
     run = begin(store, runner_id="r")
     store.save_event(a_mark("m"))
     assert store.cancel_run(RUN, WHY)
     over = stored_run(store)
-    assert (over.state, over.reason, over.owner) == (RunnerState.CANCELLED, WHY, "")
+    assert (over.state, over.reason, over.owner) == (RunnerState.CANCELED, WHY, "")
     assert (over.is_over, over.lease_until, over.epoch) == (True, 0, run.epoch + 1)
     assert over.ended > 0
     assert over.error is not None
@@ -44,13 +44,13 @@ def test_a_cancelled_run_is_over(store: PersistenceAPI) -> None:
     assert store.get_due_runs() == []
     runner = store.get_runner("r")
     assert runner is not None
-    assert (runner.state, runner.workflow_id) == (RunnerState.CANCELLED, RUN)
+    assert (runner.state, runner.workflow_id) == (RunnerState.CANCELED, RUN)
     assert runner.end_time - runner.start_time == runner.duration
     assert not store.cancel_run(RUN, "again")
     assert stored_run(store) == over
 
 
-def test_the_holder_of_a_cancelled_run_is_fenced(store: PersistenceAPI) -> None:
+def test_the_holder_of_a_canceled_run_is_fenced(store: PersistenceAPI) -> None:
     run = begin(store)
     assert store.cancel_run(RUN, WHY)
     before = Everything.of(store)
@@ -61,7 +61,7 @@ def test_the_holder_of_a_cancelled_run_is_fenced(store: PersistenceAPI) -> None:
     assert Everything.of(store) == before
 
 
-def test_all_open_tasks_of_a_cancelled_run_are_canceled(store: PersistenceAPI) -> None:
+def test_all_open_tasks_of_a_canceled_run_are_canceled(store: PersistenceAPI) -> None:
     begin(store)
     wait_outside(store, "s1")
     wait_outside(store, "s2")
@@ -88,7 +88,7 @@ def test_all_open_tasks_of_a_cancelled_run_are_canceled(store: PersistenceAPI) -
     assert store.check_lock(f"runner:task:{running.uuid}") is None
 
 
-def test_who_works_on_a_task_of_a_cancelled_run_is_told(store: PersistenceAPI) -> None:
+def test_who_works_on_a_task_of_a_canceled_run_is_told(store: PersistenceAPI) -> None:
     begin(store)
     wait_outside(store)
     task = claimed(store)
@@ -103,7 +103,7 @@ def test_who_works_on_a_task_of_a_cancelled_run_is_told(store: PersistenceAPI) -
     assert Everything.of(store) == before
 
 
-def test_the_steps_of_a_cancelled_run_stay_as_they_were(store: PersistenceAPI) -> None:
+def test_the_steps_of_a_canceled_run_stay_as_they_were(store: PersistenceAPI) -> None:
     begin(store)
     wait_outside(store)
     assert store.cancel_run(RUN, WHY)
@@ -112,12 +112,12 @@ def test_the_steps_of_a_cancelled_run_stay_as_they_were(store: PersistenceAPI) -
     assert step.state == StepState.EVENT_TRANSMIT
 
 
-def test_a_paused_run_can_be_cancelled(store: PersistenceAPI) -> None:
+def test_a_paused_run_can_be_canceled(store: PersistenceAPI) -> None:
     begin(store)
     wait_outside(store)
     assert store.pause_run(RUN, WHY)
     assert store.cancel_run(RUN, "enough")
-    assert (stored_run(store).state, stored_run(store).reason) == (RunnerState.CANCELLED, "enough")
+    assert (stored_run(store).state, stored_run(store).reason) == (RunnerState.CANCELED, "enough")
     assert stored_task(store, "task-s").state == TaskState.CANCELED
     assert not store.unpause_run(RUN)
     assert store.claim_task(["F"]) is None

@@ -35,4 +35,4 @@ def test_runs_are_counted_by_state(store: PersistenceAPI) -> None:
     store.insert_run(a_run("three", state=RunnerState.CREATED))
     store.cancel_run("three", "no more")  # type: ignore[arg-type]
     found = {state: count for state, count in store.count_runs().items() if count}
-    assert found == {"created": 2, "cancelled": 1}
+    assert found == {"created": 2, "canceled": 1}

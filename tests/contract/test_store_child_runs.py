@@ -215,7 +215,7 @@ def test_a_canceled_child_fails_the_step(store: PersistenceAPI) -> None:
     evaluator.resume(PARENT)
     assert error_of(get(store, PARENT)) == (
         "ChildCanceled",
-        "child run order-7 was canceled: cancelled by operator ann",
+        "child run order-7 was canceled: canceled by operator ann",
     )
 
 
@@ -334,7 +334,7 @@ def test_canceling_a_parent_cancels_its_child(store: PersistenceAPI) -> None:
     evaluator.resume(ORDER)
     cancel(store, PARENT)
     child = get(store, ORDER)
-    assert (child.state, child.reason) == (RunnerState.CANCELLED, "its parent run parent is cancelled")
+    assert (child.state, child.reason) == (RunnerState.CANCELED, "its parent run parent is canceled")
     (task,) = store.get_tasks_by_workflow(ORDER)
     assert task.state == TaskState.CANCELED
     assert store.ended_elsewhere("run") == []
@@ -346,7 +346,7 @@ def test_a_sweep_cancels_the_child_of_a_parent_that_nobody_saw_end(store: Persis
     store.cancel_run(PARENT, "gone")
     assert states(store, ORDER) == [RunnerState.CREATED]
     reclaim(evaluator)
-    assert states(store, ORDER) == [RunnerState.CANCELLED]
+    assert states(store, ORDER) == [RunnerState.CANCELED]
     assert store.ended_elsewhere("run") == []
 
 
@@ -355,7 +355,7 @@ def test_a_detached_child_goes_on(store: PersistenceAPI) -> None:
     cancel(store, PARENT)
     assert states(store, ORDER) == [RunnerState.CREATED]
     assert charge(evaluator).status == ExecutionStatus.COMPLETED
-    assert (get(store, ORDER).parent_told, get(store, PARENT).state) == (1, RunnerState.CANCELLED)
+    assert (get(store, ORDER).parent_told, get(store, PARENT).state) == (1, RunnerState.CANCELED)
 
 
 def test_three_levels_are_canceled_from_above(store: PersistenceAPI) -> None:
@@ -363,8 +363,8 @@ def test_three_levels_are_canceled_from_above(store: PersistenceAPI) -> None:
     evaluator.resume(WorkflowId("middle"))
     evaluator.resume(ORDER)
     cancel(store, PARENT)
-    assert states(store, PARENT, "middle", ORDER) == [RunnerState.CANCELLED] * 3
-    assert get(store, ORDER).reason == "its parent run middle is cancelled"
+    assert states(store, PARENT, "middle", ORDER) == [RunnerState.CANCELED] * 3
+    assert get(store, ORDER).reason == "its parent run middle is canceled"
     assert store.get_due_runs() == []
 
 
@@ -377,7 +377,7 @@ def test_three_levels_end_from_below(store: PersistenceAPI) -> None:
 
 
 @pytest.mark.parametrize(
-    ("closing", "state"), [("cancel", RunnerState.CANCELLED), ("detach", RunnerState.CREATED)]
+    ("closing", "state"), [("cancel", RunnerState.CANCELED), ("detach", RunnerState.CREATED)]
 )
 def test_a_step_whose_time_is_up(store: PersistenceAPI, closing: str, state: str) -> None:
     evaluator = start(store, "Hurries", closing=closing)
@@ -396,7 +396,7 @@ def test_a_parent_that_fails_since_a_value_cannot_be_stored(
     assert session is not None
     session.fail_unstorable(PayloadError("too large"))
     evaluator.settle_child_runs([session])
-    assert states(store, PARENT, ORDER) == [RunnerState.FAILED, RunnerState.CANCELLED]
+    assert states(store, PARENT, ORDER) == [RunnerState.FAILED, RunnerState.CANCELED]
 
 
 # -- a child that nobody waits for ----------------------------------------------------------------------------
@@ -412,7 +412,7 @@ def test_a_step_that_does_not_wait_completes_at_once(store: PersistenceAPI) -> N
 
 def test_a_child_that_nobody_waits_for_ends_with_its_parent(store: PersistenceAPI) -> None:
     start(store, "Starts", closing="cancel")
-    assert states(store, PARENT, ORDER) == [RunnerState.COMPLETED, RunnerState.CANCELLED]
+    assert states(store, PARENT, ORDER) == [RunnerState.COMPLETED, RunnerState.CANCELED]
     assert get(store, ORDER).reason == "its parent run parent is completed"
 
 
@@ -665,7 +665,7 @@ def test_a_crash_at_any_write_of_a_cancel_leaves_no_child(store: PersistenceAPI,
         evaluator.resume(WorkflowId(f"order-{number}"))
 
         died = lives(store, number, after=after, live=partial(cancel_and_sweep, run=parent))
-        assert states(store, parent, f"order-{number}") == [RunnerState.CANCELLED] * 2
+        assert states(store, parent, f"order-{number}") == [RunnerState.CANCELED] * 2
         assert store.ended_elsewhere("run") == []
         assert store.get_unsettled_children() == []
     assert number > 3

@@ -186,7 +186,7 @@ def test_tasks_can_be_born_claimed(store: PersistenceAPI) -> None:
     assert closed.state == TaskState.COMPLETED
 
 
-@pytest.mark.parametrize("state", [RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELLED])
+@pytest.mark.parametrize("state", [RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELED])
 def test_the_runner_record_follows_the_end_of_its_run(store: PersistenceAPI, state: str) -> None:
     run = begin(store, runner_id="r")
     store.save_runner(a_runner(start_time=100, state=RunnerState.RUNNING, workflow_id="before"))

@@ -35,7 +35,7 @@ from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.types import WorkflowId
 
 WHY = "paused by öperator"
-OVER = [RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELLED]
+OVER = [RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELED]
 
 
 def the_runner(store: PersistenceAPI) -> RunnerDefinition:
@@ -97,7 +97,7 @@ def test_a_run_that_goes_on_is_paused_once(store: PersistenceAPI, state: str) ->
 
 
 @pytest.mark.parametrize("state", OVER)
-def test_a_run_that_is_over_is_not_paused_or_cancelled(store: PersistenceAPI, state: str) -> None:
+def test_a_run_that_is_over_is_not_paused_or_canceled(store: PersistenceAPI, state: str) -> None:
     begin(store, owner="", state=state, ended=5)
     before = stored_run(store)
     assert not store.pause_run(RUN, WHY)
@@ -220,7 +220,7 @@ def test_the_runner_record_follows_a_pause(store: PersistenceAPI) -> None:
 
 @pytest.mark.parametrize("cancel", [True, False], ids=["cancel", "pause"])
 def test_claimers_and_an_operator_at_once(open_store: OpenStore, cancel: bool) -> None:
-    """Once the run is paused or cancelled nobody receives any more of its tasks."""
+    """Once the run is paused or canceled nobody receives any more of its tasks."""
     stores = [open_store() for _ in range(3)]
     begin(stores[0])
     stores[0].commit(IterationChanges(created_tasks=[a_task(f"t{n}", step_id=f"s{n}") for n in range(60)]))

@@ -547,7 +547,7 @@ def test_a_run_is_kept_until_the_other_side_knows_that_it_is_over_or_nobody_came
     told, forgotten = hand_out(store, step_id="told"), WorkflowId("run-2")
     store.commit(
         IterationChanges(
-            run=a_run(forgotten, state="cancelled", ended=wall_ms() - 90_000_000),
+            run=a_run(forgotten, state="canceled", ended=wall_ms() - 90_000_000),
             new_run=True,
             created_tasks=[a_task("t-2", workflow_id=forgotten, via="agent:x", state="canceled")],
         )

@@ -288,7 +288,7 @@ def test_a_foreach_goes_some_at_a_time_and_collects_its_failures(open_store: Ope
         {"error_type": "AgentError", "message": f"{n} is odd", "index": n, "element": n, "step": f"[{n}].u"}
         for n in (1, 3)
     ]
-    with pytest.raises(InputError, match="only a failed or cancelled run"):
+    with pytest.raises(InputError, match="only a failed or canceled run"):
         Evaluator(open_store()).retry(started.workflow_id)
 
 

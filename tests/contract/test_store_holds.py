@@ -179,7 +179,7 @@ def test_a_sweep_that_judged_a_held_task_lets_it_be_tried_again(store: Persisten
     assert store.requeue(task, 0, NO)
     again = stored_task(store)
     assert (again.hold, again.failures, again.last_owner, again.deaths) == ("", 1, "first", 2)
-    assert not store.requeue(task, 0, NO)  # two sweeps may come to the same judgement
+    assert not store.requeue(task, 0, NO)  # two sweeps may come to the same judgment
     assert eventually(lambda: store.claim_task(["F"])).uuid == "t"
 
 

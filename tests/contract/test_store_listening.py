@@ -101,7 +101,7 @@ def a_run_is_paused(store: PersistenceAPI) -> Act:
     return lambda: store.pause_run(RUN, "why")
 
 
-def a_run_is_cancelled(store: PersistenceAPI) -> Act:
+def a_run_is_canceled(store: PersistenceAPI) -> Act:
     begin(store)
     return lambda: store.cancel_run(RUN, "why")
 
@@ -128,8 +128,8 @@ def a_deadline_passes(store: PersistenceAPI) -> Act:
         ("runs", a_run_with_tasks_is_unpaused),
         (f"run:{RUN}", a_run_is_over),
         (f"run:{RUN}", a_run_is_paused),
-        (f"run:{RUN}", a_run_is_cancelled),
-        ("cancel", a_run_is_cancelled),
+        (f"run:{RUN}", a_run_is_canceled),
+        ("cancel", a_run_is_canceled),
         ("cancel", a_deadline_passes),
     ],
     ids=lambda value: value if isinstance(value, str) else value.__name__,

@@ -170,7 +170,7 @@ def test_a_commit_that_closes_a_task_frees_its_place(store: PersistenceAPI) -> N
 
 
 @of_stores(offers="concurrency")
-def test_a_cancelled_run_frees_its_places_for_others(store: PersistenceAPI) -> None:
+def test_a_canceled_run_frees_its_places_for_others(store: PersistenceAPI) -> None:
     begin(store)
     commit(store, keyed("mine-1"), keyed("mine-2"), keyed("theirs", workflow_id="run-2"))
     assert claimed(store).uuid == "mine-1"
@@ -367,7 +367,7 @@ def test_a_task_that_is_given_back_waits_for_a_slot(store: PersistenceAPI) -> No
 
 
 @of_stores(offers="concurrency")
-def test_the_slot_of_a_cancelled_run_goes_to_another(store: PersistenceAPI) -> None:
+def test_the_slot_of_a_canceled_run_goes_to_another(store: PersistenceAPI) -> None:
     begin(store)
     commit(store, rated("mine", per_minute=6000), rated("theirs", per_minute=6000, workflow_id="run-2"))
     assert store.cancel_run(RUN, "enough")

@@ -117,7 +117,7 @@ def _sought(store: PersistenceAPI) -> None:
     runs = [
         RunDefinition("a1", "shop.Order", "h", created=100),
         RunDefinition("a2", "shop.Order", "h", created=200, error={"message": "the CARD was declined 50%"}),
-        RunDefinition("b3", "news.Page", "h", created=300, reason="cancelled by operator ada_1"),
+        RunDefinition("b3", "news.Page", "h", created=300, reason="canceled by operator ada_1"),
     ]
     for run in runs:
         store.insert_run(run)

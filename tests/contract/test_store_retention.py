@@ -85,7 +85,7 @@ def test_a_run_that_is_not_over_stays(store: PersistenceAPI) -> None:
     assert len(store.get_runs()) == 3
 
 
-def test_a_cancelled_run_goes_too(store: PersistenceAPI) -> None:
+def test_a_canceled_run_goes_too(store: PersistenceAPI) -> None:
     begin(store)
     assert store.cancel_run(RUN, "enough")
     ended = stored_run(store).ended

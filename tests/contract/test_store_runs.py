@@ -180,7 +180,7 @@ def test_a_run_whose_lease_ended_can_be_taken(store: PersistenceAPI) -> None:
 
 
 @pytest.mark.parametrize(
-    "state", [RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELLED, RunnerState.PAUSED]
+    "state", [RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELED, RunnerState.PAUSED]
 )
 def test_a_run_that_cannot_go_on_is_shown_but_not_held(store: PersistenceAPI, state: str) -> None:
     begin(store, owner="", state=state)

@@ -191,7 +191,7 @@ def test_lists_come_oldest_first(store: PersistenceAPI) -> None:
 
 
 def test_lost_steps_are_those_that_nobody_will_continue(store: PersistenceAPI) -> None:
-    """Their task is gone or over without a result: without a sweep their run would wait for ever."""
+    """Their task is gone or over without a result: without a sweep their run would wait forever."""
     begin(store, owner="", settled=True)
     for state in (TaskState.PENDING, TaskState.RUNNING, TaskState.CANCELED, TaskState.COMPLETED):
         store.save_step(a_waiting_step(state))
@@ -212,7 +212,7 @@ def test_lost_steps_are_those_that_nobody_will_continue(store: PersistenceAPI) -
     [
         {"owner": "somebody"},
         {"owner": "", "state": RunnerState.PAUSED},
-        {"owner": "", "state": RunnerState.CANCELLED},
+        {"owner": "", "state": RunnerState.CANCELED},
         {"owner": "", "state": RunnerState.COMPLETED},
     ],
     ids=lambda fields: "-".join(fields.values()),

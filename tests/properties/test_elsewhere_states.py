@@ -165,7 +165,7 @@ class Elsewhere(RuleBasedStateMachine):
             self.model.stands = "elsewhere" if self.model.stands == "paused" else self.model.stands
 
     @rule()
-    def its_run_is_cancelled(self) -> None:
+    def its_run_is_canceled(self) -> None:
         model = self.model
         assert self.store.cancel_run(RUN, "enough") is not model.over
         if model.is_pending:

@@ -15,7 +15,7 @@ from afl.fleet.messages import RunRecord, Status
 from afl.kernel.database import connect
 
 AGENTS = ("x", "y", "z")
-ENDS = (Status.COMPLETED, Status.FAILED, Status.CANCELLED, Status.CRASHED)
+ENDS = (Status.COMPLETED, Status.FAILED, Status.CANCELED, Status.CRASHED)
 
 
 @dataclass
@@ -28,7 +28,7 @@ class ModelRun:
     epoch: int = 0
     until: int = 0
     requeued: int = 0
-    cancelled: bool = False
+    canceled: bool = False
 
     @property
     def is_queued(self) -> bool:
@@ -136,9 +136,9 @@ class RunMachine:
         self.keeper.cancel(run_id)
         run = self.runs[run_id]
         if not run.status.is_final:
-            run.cancelled = True
+            run.canceled = True
             if run.holder is None:
-                run.end(Status.CANCELLED)
+                run.end(Status.CANCELED)
 
     def the_store_is_as_the_model(self) -> None:
         for run_id, run in self.runs.items():
@@ -164,14 +164,14 @@ class RunMachine:
         self.seen[f"lost {run.status}"] += 1
         if run.status is Status.RUNNING:
             self._expect_crash(run)
-        elif run.cancelled:
-            run.end(Status.CANCELLED)
+        elif run.canceled:
+            run.end(Status.CANCELED)
         else:
             self._expect_requeue(run)
 
     def _expect_crash(self, run: ModelRun) -> None:
-        if run.cancelled:
-            run.end(Status.CANCELLED)
+        if run.canceled:
+            run.end(Status.CANCELED)
         elif run.requeued < run.requeues:
             run.requeued += 1
             self._expect_requeue(run)
@@ -183,7 +183,7 @@ class RunMachine:
         run.epoch += 1
 
     def _is_to_cancel(self, run: ModelRun) -> bool:
-        return run.status is Status.CANCELLED or (run.cancelled and not run.status.is_final)
+        return run.status is Status.CANCELED or (run.canceled and not run.status.is_final)
 
 
 STEPS = ("enqueue", "claim", "report", "beat", "time_passes", "ship_again", "enqueue_again", "cancel")

@@ -64,7 +64,7 @@ class Known:
 class Model:
     tasks: dict[str, Known] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
-    cancelled: set[str] = field(default_factory=set)
+    canceled: set[str] = field(default_factory=set)
 
     def of(self, run: str, *states: str) -> list[Known]:
         return [task for task in self.tasks.values() if task.run == run and task.state in states]
@@ -145,7 +145,7 @@ class TaskMachine(RuleBasedStateMachine):
         retries=st.booleans(),
     )
     def create(self, run: str, key: str, priority: int, timed: bool, retries: bool) -> None:
-        if run in self.model.paused | self.model.cancelled:
+        if run in self.model.paused | self.model.canceled:
             return
         self.steps += 1
         step = StepDefinition(
@@ -204,7 +204,7 @@ class TaskMachine(RuleBasedStateMachine):
         for task in claimed:
             known = self.model.tasks[task.uuid]
             assert known.state == TaskState.PENDING
-            assert known.run not in self.model.paused | self.model.cancelled
+            assert known.run not in self.model.paused | self.model.canceled
             assert task.epoch > known.epoch
             known.state, known.owner, known.epoch = TaskState.RUNNING, worker, task.epoch
             self.claims.append(task)
@@ -353,7 +353,7 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(run=st.sampled_from(RUNS))
     def pause(self, run: str) -> None:
         done = self.store.pause_run(WorkflowId(run), "later")
-        assert done == (run not in self.model.paused | self.model.cancelled)
+        assert done == (run not in self.model.paused | self.model.canceled)
         if done:
             self.model.paused.add(run)
 
@@ -366,9 +366,9 @@ class TaskMachine(RuleBasedStateMachine):
     @rule(run=st.sampled_from(RUNS))
     def cancel(self, run: str) -> None:
         done = self.store.cancel_run(WorkflowId(run), "enough")
-        assert done == (run not in self.model.cancelled)
+        assert done == (run not in self.model.canceled)
         self.model.paused.discard(run)
-        self.model.cancelled.add(run)
+        self.model.canceled.add(run)
         for uuid, known in self.model.tasks.items():
             if known.run == run and known.state in OPEN:
                 self._ends(uuid, TaskState.CANCELED)

@@ -22,6 +22,7 @@ def test_every_part_of_the_bench_can_be_loaded() -> None:
         "agents",
         "concurrency",
         "primitives",
+        "client",
         "coordination",
         "fleet",
         "turns",

@@ -65,7 +65,7 @@ COMPILER = [
 
 
 def test_every_promised_name_is_there() -> None:
-    promised = {*COMPILER, "handler", "redact", "run", "HandlerContext", "WorkCancelled", "__version__"}
+    promised = {*COMPILER, "handler", "redact", "run", "HandlerContext", "WorkCanceled", "__version__"}
     assert promised <= set(afl.__all__)
     assert promised <= set(dir(afl))
     assert [name for name in promised if getattr(afl, name) is None] == []

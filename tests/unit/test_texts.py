@@ -1,4 +1,4 @@
-"""Phrases that were replaced do not come back, and no file names another distribution."""
+"""Phrases that were replaced do not come back, the spelling is American, and no file names another distribution."""
 
 from __future__ import annotations
 
@@ -8,14 +8,17 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-KINDS = {".py", ".md", ".html", ".js", ".toml", ".yml", ".yaml", ".afl"}
+KINDS = {".py", ".md", ".html", ".js", ".css", ".sql", ".lua", ".lark", ".toml", ".yml", ".yaml", ".afl"}
 PLACES = (
     "src",
     "docs",
     "examples",
     "deploy",
     "bench",
+    "reference",
     "README.md",
+    "CHANGELOG.md",
+    "SECURITY.md",
     "CONTRIBUTING.md",
     "Makefile",
     "pyproject.toml",
@@ -33,6 +36,24 @@ OLD = (
     "nothing is called",
     "could not be asked.",
     "what it is about",
+    "were heard",
+    "goes on without you",
+    "has all of that",
+    "may look, and not",
+)
+# British spellings. asyncio, AnyIO, Textual and ARIA have names of their own, which are left out below.
+BRITISH = re.compile(
+    r"cancell(?:ed|ing|er|able)|colour|catalogue|behaviour|neighbour|favour(?!ites)|honour|labour|flavour|ageing"
+    r"|(?:summar|serial|normal|organ|recogn|initial|synchron|optim|custom|minim|maxim|priorit|util|real|author|token"
+    r"|standard|general|special|categor|random|parallel|visual|local|capital)is(?:e[ds]?|ing|ation)\b|analys(?:ed|es|ing)\b"
+    r"|\bcentre|metre|licence|fulfil(?:s|ment)?\b|travell|modell(?:ed|ing)|labelled|signalled|levelled|judgement"
+    r"|acknowledgement|\bgrey|artefact|whilst|amongst|learnt|misspelt|programmes?\b(?<=mme)|defence|practise"
+    r"|for ever\b|towards|\bmend(?:s|ed|ing)?\b",
+    re.IGNORECASE,
+)
+LIBRARIES = re.compile(
+    r"\.cancell(?:ed|ing)\(\)|CANCELLED = CANCELED|\w*CancelledError"
+    r"|worker\.is_cancelled|cancelled_caught|aria-labelledby"
 )
 # A requirement of the distribution, by its name: quoted, after `install`, or with extras.
 OTHER = re.compile(r"agentflow(?!-afl)\[|install (-U )?['\"]?agentflow(?!-afl)\b")
@@ -51,6 +72,15 @@ def texts() -> list[tuple[Path, str]]:
 @pytest.mark.parametrize("phrase", OLD)
 def test_an_old_phrase_is_gone(phrase: str) -> None:
     assert [str(path.relative_to(ROOT)) for path, text in texts() if phrase in text.lower()] == []
+
+
+def test_the_spelling_is_american() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {word[0]}"
+        for path, text in texts()
+        for word in BRITISH.finditer(LIBRARIES.sub("", text))
+    ]
+    assert found == []
 
 
 def test_no_file_names_the_other_distribution() -> None:

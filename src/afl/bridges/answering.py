@@ -13,7 +13,7 @@ from typing import Any
 
 from afl.coordination.errors import PermanentFailure
 from afl.coordination.models import AgentId, ReceivedMessage
-from afl.kernel.unraisable import to_thread
+from afl.kernel.user_thread import to_thread
 from afl.runtime.program.values import unknown_name
 from afl.runtime.task_handlers.handler import plain
 

@@ -78,7 +78,7 @@ class BridgeWorker:
             try:
                 await self._run_once()
                 failures = 0
-            except Exception as error:  # a worker that ended would leave its steps waiting for ever
+            except Exception as error:  # a worker that ended would leave its steps waiting forever
                 failures += 1
                 known = isinstance(error, (AgentFlowError, OSError))
                 _log.warning("the bridge to %s failed, retrying: %s", self.kind, error, exc_info=not known)

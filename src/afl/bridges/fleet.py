@@ -64,7 +64,7 @@ _SHOWN_LINES = 5
 _KINDS = {
     Status.FAILED: "FleetFailed",
     Status.CRASHED: "FleetCrashed",
-    Status.CANCELLED: "FleetCancelled",
+    Status.CANCELED: "FleetCanceled",
 }
 
 
@@ -191,7 +191,7 @@ class FleetBridge(Bridge):
         """The task that failed and its last lines."""
         run = detail.run
         text = f"fleet run {run.run_id} of {external.to} is {run.status.value}"
-        about = run.cancel_reason if run.status is Status.CANCELLED else run.error
+        about = run.cancel_reason if run.status is Status.CANCELED else run.error
         failed = next((task for task in detail.tasks if task.status in (Status.FAILED, Status.CRASHED)), None)
         if failed is None:
             return f"{text}: {about}" if about else text

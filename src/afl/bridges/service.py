@@ -20,7 +20,7 @@ from afl.bridges.bridge_worker import BridgeWorker
 from afl.bridges.external_tasks import ExternalTasks
 from afl.bridges.rules import Rules
 from afl.kernel import crashpoint
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.errors import AgentFlowError, StoreError, pip_install
 from afl.kernel.isolation import Isolation
 from afl.kernel.joinable_thread import JoinableThread
@@ -144,7 +144,7 @@ class BridgeService:
             while not self._stopping:
                 try:
                     asyncio.run(self._main())
-                except Exception as error:  # bridges that ended would leave their steps waiting for ever
+                except Exception as error:  # bridges that ended would leave their steps waiting forever
                     known = isinstance(error, StoreError)
                     _log.warning("the bridges failed, restarting: %s", error, exc_info=not known)
                     time.sleep(_SWEEP_SECONDS)

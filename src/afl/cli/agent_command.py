@@ -13,6 +13,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import duration, say
+from afl.cli.problems import report
 from afl.kernel.observing import observe, stop_tracing
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings, load_settings
@@ -34,7 +35,7 @@ from afl.runtime.worker.results import TaskResult
 _CONCURRENCY = typer.Option("--concurrency", "-c", min=1, max=1000, help="How many handlers work at a time.")
 _NAME = typer.Option("--name", help="Its name in `afl ps`; the host's by default.")
 _SHUTDOWN = typer.Option(
-    "--shutdown-timeout", min=0, metavar="SECONDS", help="How long handlers may go on after a stop signal."
+    "--shutdown-timeout", min=0, metavar="SECONDS", help="How long handlers may continue after a stop signal."
 )
 _QUIET = typer.Option("--quiet", "-q", help="No line per task.")
 
@@ -166,7 +167,8 @@ def _serve_reloading(settings: Settings, modules: list[str], chosen: ServiceOpti
             return
         say("A source changed; starting again.", "cyan")
     except AgentError as error:
-        say(Text.assemble(("Error", "red"), f": {error}\nWaiting for a change."))
+        report(error)
+        say("Waiting for a change.")
         with SourceWatch(source_folders(modules), lambda: None) as watch:
             watch.wait()
     start_again()

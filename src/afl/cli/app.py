@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from afl import __version__
+from afl.cli.help_text import CONTEXT, HelpCommand, HelpGroup, HelpTyper
 from afl.kernel.errors import MissingExtraError
 from afl.kernel.near_names import near_name
 
@@ -27,40 +27,38 @@ class Entry(NamedTuple):
 
 COMMANDS = {
     "run": Entry("run_command", "run", "Run a workflow; its result is printed as JSON."),
-    "resume": Entry("run_command", "resume", "Go on with a run that stopped or waits."),
-    "submit": Entry("submit_command", "submit", "Store a run for whichever server takes it."),
+    "resume": Entry("run_command", "resume", "Continue a run that was interrupted or is waiting."),
+    "submit": Entry("submit_command", "submit", "Store a run for any server to pick up."),
     "agent": Entry("agent_command", "agent", "Work on tasks with the functions of a module."),
-    "runner": Entry("agent_command", "runner", "Evaluate runs and look after the store; HTTP status."),
-    "wait": Entry("submit_command", "wait", "Wait for the end of a run."),
+    "runner": Entry("agent_command", "runner", "Evaluate runs, fire schedules and maintain the store."),
+    "wait": Entry("submit_command", "wait", "Wait until a run ends."),
     "list": Entry("list_command", "list_", "List runs."),
     "show": Entry("show_command", "show", "Show a run: its steps with state, duration and error."),
-    "logs": Entry("logs_command", "logs", "Print what a run logged; -f follows it."),
+    "logs": Entry("logs_command", "logs", "Print the log of a run; -f follows it."),
     "query": Entry("query_command", "query", "Read values that a run has published."),
     "why": Entry("why_command", "why", "Explain why a run, step, task or server is stuck."),
     "tasks": Entry("work_command", "tasks", "List tasks: the work of agents."),
     "ps": Entry("work_command", "ps", "List the servers: liveness, handlers, load."),
-    "retry": Entry("control_command", "retry", "Try failed steps of a run again."),
+    "retry": Entry("control_command", "retry", "Retry the failed steps of a run."),
     "cancel": Entry("control_command", "cancel", "End a run and its tasks."),
-    "pause": Entry("control_command", "pause", "Stop a run where it stands."),
-    "unpause": Entry("control_command", "unpause", "Let a paused run go on."),
+    "pause": Entry("control_command", "pause", "Pause a run."),
+    "unpause": Entry("control_command", "unpause", "Continue a paused run."),
     "signal": Entry("signal_command", "signal", "Deliver a signal to a run that waits for it."),
-    "approvals": Entry("approvals_command", "approvals", "List and answer what waits for a person."),
-    "flows": Entry("flows_command", "flows", "List, show and keep flows: stored sources."),
-    "schedule": Entry("schedule_command", "schedule", "Have a workflow started by the clock."),
+    "approvals": Entry("approvals_command", "approvals", "List and answer approvals."),
+    "flows": Entry("flows_command", "flows", "Publish, list and show stored sources."),
+    "schedule": Entry("schedule_command", "schedule", "Start a workflow on a schedule."),
     "schedules": Entry("schedule_command", "schedules", "List, pause and remove schedules."),
-    "doctor": Entry(
-        "maintenance_command", "doctor", "Look for what is wrong with the store and its surroundings."
-    ),
-    "prune": Entry("maintenance_command", "prune", "Remove runs that ended long ago."),
-    "check": Entry("compile_command", "check", "Look for mistakes in sources."),
+    "doctor": Entry("maintenance_command", "doctor", "Check the store, its files and its servers."),
+    "prune": Entry("maintenance_command", "prune", "Delete old runs."),
+    "check": Entry("compile_command", "check", "Check sources and report every error."),
     "compile": Entry("compile_command", "compile_", "Compile sources to JSON (also: afl FILE)."),
-    "fmt": Entry("compile_command", "fmt", "Rewrite sources in the standard form."),
+    "fmt": Entry("compile_command", "fmt", "Format sources."),
     "coord": Entry("coord_command", "coord", "Messages, agents and circuit breakers on Redis."),
     "fleet": Entry("fleet_command", "fleet", "Run DAGs of processes on a fleet of agents."),
     "turns": Entry("turns_command", "turns", "Agents that converse and call tools."),
     "dashboard": Entry("serve_command", "dashboard", "Serve the dashboard and the HTTP API."),
-    "mcp": Entry("serve_command", "mcp", "Serve models by the Model Context Protocol."),
-    "up": Entry("servers_command", "up", "Start local servers: PostgreSQL, Redis, NATS. No containers."),
+    "mcp": Entry("serve_command", "mcp", "Serve tools to models over the Model Context Protocol."),
+    "up": Entry("servers_command", "up", "Start local PostgreSQL, Redis and NATS, without containers."),
     "down": Entry("servers_command", "down", "Stop the local servers."),
     "status": Entry("servers_command", "status", "Show the local servers."),
 }
@@ -75,22 +73,25 @@ _PANELS = {
     "Develop": ("check", "compile", "fmt"),
     "Other parts": ("coord", "fleet", "turns"),
 }
-_PANEL_OF = {name: panel for panel, names in _PANELS.items() for name in names}
 _OWN_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")
-_CONTEXT = {"help_option_names": ["-h", "--help"]}
 
 
-class LazyGroup(TyperGroup):
+class LazyGroup(HelpGroup):
     """Knows every command by its line; the command itself is imported when it is the one to run."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(COMMANDS, key=list(_PANEL_OF).index)
+        return [name for names in _PANELS.values() for name in names]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
-        return TyperCommand(cmd_name, help=entry.summary, rich_help_panel=_PANEL_OF[cmd_name])
+        return HelpCommand(cmd_name, help=entry.summary, rich_markup_mode=None)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        for panel, names in _PANELS.items():
+            with formatter.section(panel):
+                formatter.write_dl([(name, COMMANDS[name].summary) for name in names])
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
@@ -101,9 +102,12 @@ class LazyGroup(TyperGroup):
         except MissingExtraError as missing:
             if not {"-h", "--help"} & set(rest):
                 raise
-            told = str(missing).replace("[", r"\[")  # no markup
-            note = f"{command.help}\n\nNot installed here: {told}"
-            return name, TyperCommand(name, help=note, context_settings=_CONTEXT), ["--help"]
+            note = f"{command.help}\n\nNot installed here: {missing}"
+            return (
+                name,
+                HelpCommand(name, help=note, rich_markup_mode=None, context_settings=CONTEXT),
+                ["--help"],
+            )
 
 
 def _load(name: str) -> Any:
@@ -111,18 +115,12 @@ def _load(name: str) -> Any:
     function = vars(importlib.import_module(f"afl.cli.{entry.module}"))[entry.function]
     if isinstance(function, typer.Typer):
         return typer.main.get_command(function)
-    single = typer.Typer(add_completion=False, rich_markup_mode="rich", context_settings=_CONTEXT)
-    single.command(name, context_settings=_CONTEXT)(function)
+    single = HelpTyper(add_completion=False)
+    single.command(name)(function)
     return typer.main.get_command(single)
 
 
-app = typer.Typer(
-    cls=LazyGroup,
-    rich_markup_mode="rich",
-    context_settings=_CONTEXT,
-    pretty_exceptions_enable=False,
-    no_args_is_help=True,
-)
+app = HelpTyper(cls=LazyGroup, pretty_exceptions_enable=False, no_args_is_help=True)
 
 
 def _print_version(wanted: bool) -> None:
@@ -144,8 +142,8 @@ def root(
     Every run is kept in a store and can be resumed; without AFL_STORE it is
     the file .afl/afl.db here.
     Results go to standard output, all else to standard error. Exit code:
-    0 completed or paused, 1 failed, 2 wrong usage, 3 the time of --timeout
-    was up, 130 interrupted.
+    0 completed or paused, 1 failed, 2 usage error, 3 timed out,
+    130 interrupted.
     """
 
 
@@ -155,21 +153,35 @@ def main(args: Sequence[str] | None = None) -> int:
     try:
         problem = _misspelled(given)
         if problem:
-            typer.echo(problem, err=True)
-            return 2
-        typer.main.get_command(app)(_dispatched(given), prog_name="afl")
+            return _refuse(problem)
+        code = typer.main.get_command(app)(_dispatched(given), prog_name="afl", standalone_mode=False)
+        return code if isinstance(code, int) else 0
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else int(stop.code is not None)
     except KeyboardInterrupt:
         return 130
+    except typer.Abort:  # at a question
+        return 1
     except Exception as error:
+        if hasattr(error, "format_message"):  # Typer's own; their base has not been public for long
+            return _refuse(error.format_message(), getattr(error, "ctx", None))
         if os.environ.get("AFL_DEBUG"):
             raise
         from afl.cli.problems import report  # noqa: PLC0415  rich is not loaded for nothing
 
         report(error)
         return 1
-    return 0
+
+
+def _refuse(message: str, context: typer.Context | None = None) -> int:
+    """Say what is wrong with the command; a group without a command shows its help."""
+    if message.startswith("Usage: "):
+        typer.echo(message)
+        return 2
+    from afl.cli.problems import report_usage  # noqa: PLC0415  as above
+
+    report_usage(message, context.command_path if context is not None else "afl")
+    return 2
 
 
 def _dispatched(given: list[str]) -> list[str]:
@@ -187,4 +199,4 @@ def _misspelled(given: list[str]) -> str:
     near = near_name(word, COMMANDS)
     if word in COMMANDS or not word.isalpha() or not near or Path(word).exists():
         return ""
-    return f"Error: there is no command {word!r}; did you mean {near!r}? `afl --help` lists all."
+    return f"there is no command {word!r}; did you mean {near!r}?"

@@ -11,7 +11,7 @@ from afl.cli.console import output
 from afl.kernel.clock import wall_ms
 from afl.operations.people.approvals import Approval, ApprovalView
 from afl.operations.people.forms import FormField
-from afl.operations.spans import ago, date, span
+from afl.operations.spans import ago, date, left
 
 _LONGEST = 2_000
 
@@ -24,7 +24,7 @@ def print_approval(view: ApprovalView) -> None:
 def approval_text(view: ApprovalView, *, with_commands: bool = True) -> Text:
     """The question, and how to answer it."""
     approval = view.approval
-    text = Text.assemble((approval.title, "bold"), (f"  {approval.state}", _COLOURS.get(approval.state, "")))
+    text = Text.assemble((approval.title, "bold"), (f"  {approval.state}", _COLORS.get(approval.state, "")))
     _line(text, "for", approval.group + (f" (after {', '.join(approval.asked)})" if approval.asked else ""))
     _line(text, "run", f"{approval.run} of {approval.workflow}, step {approval.step}")
     _line(text, "asked", f"{ago(approval.created)}{_limits(approval)}")
@@ -42,7 +42,7 @@ def approval_text(view: ApprovalView, *, with_commands: bool = True) -> Text:
     return text
 
 
-_COLOURS = {"open": "yellow", "answered": "green", "rejected": "red", "expired": "red", "canceled": "dim"}
+_COLORS = {"open": "yellow", "answered": "green", "rejected": "red", "expired": "red", "canceled": "dim"}
 
 
 def _line(text: Text, label: str, value: str) -> None:
@@ -54,9 +54,9 @@ def _limits(approval: Approval) -> str:
         return ""
     now, parts = wall_ms(), []
     if approval.escalates:
-        parts.append(f"{approval.escalate_to} is asked in {span(approval.escalates - now)}")
+        parts.append(f"{approval.escalate_to} is asked in {left(approval.escalates - now)}")
     if approval.expires:
-        parts.append(f"expires in {span(approval.expires - now)}")
+        parts.append(f"expires in {left(approval.expires - now)}")
     return "".join(f"; {part}" for part in parts)
 
 

@@ -18,9 +18,9 @@ from afl.kernel.clock import wall_ms
 from afl.operations.people import approvals as operations
 from afl.operations.people.approvals import Answered, Approval, ApprovalView
 from afl.operations.people.forms import parse
-from afl.operations.spans import ago, span
+from afl.operations.spans import ago, left
 
-_HELP = """What waits for a person: steps with [bold]with Human("finance")[/bold].
+_HELP = """Approvals: steps that wait for a person ([bold]with Human("finance")[/bold]).
 
 Without a command, the open ones are listed.
 
@@ -39,7 +39,7 @@ _Id = Annotated[
     str,
     typer.Argument(
         metavar="ID",
-        help="The approval's id, or enough of its beginning; or the run, if it waits for one answer.",
+        help="The approval's id, or its first characters; or the run, if it waits for one answer.",
     ),
 ]
 
@@ -58,7 +58,7 @@ _Id = Annotated[
 def list_(found: list[Approval], *, group: str) -> None:
     shown = Table("APPROVAL", "FOR", "WHAT", "RUN", "STEP", "ASKED", "EXPIRES", below=["RUN", "STEP"])
     for each in found:
-        left = each.expires - wall_ms()
+        remaining = each.expires - wall_ms()
         shown.add(
             each.id,
             each.group,
@@ -66,7 +66,7 @@ def list_(found: list[Approval], *, group: str) -> None:
             Text(each.run, "dim"),
             Text(each.step, "dim"),
             ago(each.created),
-            Text(f"in {span(left)}" if left > 0 else "now", "yellow") if each.expires else "",
+            Text(f"in {left(remaining)}" if remaining > 0 else "now", "yellow") if each.expires else "",
         )
     shown.print(output()) if found else say(f"Nothing waits for {group or 'a person'}")
 
@@ -90,7 +90,7 @@ def approve(
             "-s",
             metavar="FIELD=VALUE",
             callback=options.checked_pairs,
-            help="What a field shall be. Repeatable; the others stay as they are shown.",
+            help="Set a field of the form. Repeatable; the others keep the values shown.",
         ),
     ] = None,
     store: options.Store = None,
@@ -169,4 +169,4 @@ def _tell(done: Answered, as_json: bool) -> None:
         print_json(asdict(done))
         return
     verb = "Rejected" if done.rejected else "Approved"
-    say(f"{verb} {done.step} of run {done.run}; it goes on with the next server (or: afl resume {done.run})")
+    say(f"{verb} {done.step} of run {done.run}; the next server continues it (or: afl resume {done.run})")

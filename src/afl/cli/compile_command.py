@@ -8,18 +8,19 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, TextIO
+from typing import Annotated, Any, TextIO
 
 import typer
 
-from afl.cli.console import say
-from afl.cli.problems import problem
-from afl.cli.programs import print_findings
+from afl.cli import options
+from afl.cli.console import print_json, say
+from afl.cli.problems import print_findings
 from afl.config import load_config
 from afl.kernel.config_file import require_file
 from afl.kernel.errors import InputError
 from afl.kernel.log import configure_logging
 from afl.language.source import CompilerInput, SourceEntry, SourceLoader
+from afl.operations import serialization
 from afl.operations.program.sources import (
     STDIN,
     Report,
@@ -54,13 +55,14 @@ def compile_(
     mongo: Annotated[list[str] | None, typer.Option(metavar="ID:NAME", help="Not implemented yet.")] = None,
     maven: Annotated[list[str] | None, typer.Option(metavar="G:A:V[:C]", help="Not implemented yet.")] = None,
     out: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Where to write; standard output.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="Where to write. Default: standard output."),
     ] = None,
     no_locations: Annotated[
         bool, typer.Option("--no-locations", help="Leave out lines and columns.")
     ] = False,
     include_provenance: Annotated[
-        bool, typer.Option("--include-provenance", help="Say of every place which source it is in.")
+        bool, typer.Option("--include-provenance", help="Name the source of every location.")
     ] = False,
     compact: Annotated[bool, typer.Option("--compact", help="All on one line.")] = False,
     no_validate: Annotated[
@@ -68,11 +70,9 @@ def compile_(
     ] = False,
     check_only: Annotated[bool, typer.Option("--check", help="Look for mistakes and write nothing.")] = False,
     config: Annotated[Path | None, typer.Option(metavar="FILE", help="A configuration file.")] = None,
-    log_level: Annotated[
-        LogLevel, typer.Option(help="The least important messages to log.")
-    ] = LogLevel.WARNING,
+    log_level: Annotated[LogLevel, typer.Option(help="The lowest level to log.")] = LogLevel.WARNING,
     log_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Where to log; standard error.")
+        Path | None, typer.Option(metavar="FILE", help="Where to log. Default: standard error.")
     ] = None,
 ) -> None:
     """Compile sources to the JSON that the runtime executes. `afl FILE` does the same.
@@ -102,17 +102,30 @@ def check(
     files: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Sources; together they are one program.")
     ],
+    as_json: options.AsJson = False,
 ) -> None:
-    """Look for mistakes in sources: every one of them, with its line and a way out.
+    """Check sources and report every error, with its line and a hint. Exit code 1 if there are any.
 
     [bold]Examples[/bold]
 
       afl check news.afl
       afl check news.afl common.afl
+      afl check news.afl --json | jq '.findings\\[].message'
     """
     report = examine(read_files(files))
+    if as_json:
+        print_json(_plain(report))
+        if not report.is_valid:
+            raise typer.Exit(1)
+        return
     _require_valid(report)
     _say_ok(report)
+
+
+def _plain(report: Report) -> dict[str, Any]:
+    """The report as `POST /api/v1/compile` has it."""
+    findings = [serialization.plain(each) for each in report.diagnostics]
+    return {"valid": report.is_valid, "sources": list(report.sources), "findings": findings}
 
 
 def _require_valid(report: Report) -> None:
@@ -144,8 +157,7 @@ def _standard_input() -> str:
     try:
         return sys.stdin.read()
     except (OSError, UnicodeDecodeError) as error:
-        say(f"Error reading input: {error}")
-        raise typer.Exit(1) from error
+        raise InputError(f"standard input cannot be read: {error}") from error
 
 
 def _from_mongodb(spec: str) -> SourceEntry:
@@ -170,8 +182,7 @@ def _write(text: str, out: Path | None) -> None:
         else:
             sys.stdout.write(f"{text}\n")
     except OSError as error:
-        say(f"Error writing output: {error}")
-        raise typer.Exit(1) from error
+        raise InputError(f"the output cannot be written: {error}") from error
 
 
 @contextmanager
@@ -191,8 +202,7 @@ def _log_stream(file: Path | None) -> AbstractContextManager[TextIO | None]:
     try:
         return nullcontext(None) if file is None else file.open("a", encoding="utf-8")
     except OSError as error:
-        problem(f"Cannot write the log file {file}: {error.strerror}")
-        raise typer.Exit(1) from error
+        raise InputError(f"the log file {file} cannot be written: {error.strerror}") from error
 
 
 def fmt(
@@ -201,10 +211,10 @@ def fmt(
         typer.Argument(metavar="FILE...", help="Sources; standard input if none, or for -."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Change nothing; exit 1 if something would.")
+        bool, typer.Option("--check", help="Change nothing; exit with 1 if a file would change.")
     ] = False,
 ) -> None:
-    """Rewrite sources in the standard form. Comments stay, meaning does not change.
+    """Format sources. Comments stay, meaning does not change.
 
     [bold]Examples[/bold]
 

@@ -54,13 +54,12 @@ def duration(milliseconds: float) -> str:
     return f"{minutes} min {rest:02} s" if minutes < 60 else f"{minutes // 60} h {minutes % 60:02} min"
 
 
-COLOURS = {
+COLORS = {
     "created": "cyan",
     "running": "cyan",
     "completed": "green",
     "failed": "red",
     "paused": "yellow",
-    "cancelled": "dim",
     "pending": "yellow",
     "ignored": "dim",
     "canceled": "dim",
@@ -108,8 +107,8 @@ def _joined(line: list[Text], numbers: list[int], widths: dict[int, int]) -> Tex
 
 
 def state_text(state: str, extra: str = "") -> Text:
-    """A state in its colour; `extra` says more about it."""
-    return Text(f"{state} ({extra})" if extra else state, COLOURS.get(state, ""))
+    """A state in its color; `extra` says more about it."""
+    return Text(f"{state} ({extra})" if extra else state, COLORS.get(state, ""))
 
 
 def shortened(text: str, width: int = 60) -> str:

@@ -18,7 +18,7 @@ from afl.operations.run.control import Change, Retried
 )
 def retry(done: Retried) -> None:
     count = "1 step" if done.steps == 1 else f"{done.steps:,} steps"
-    say(f"Retrying {count} of run {done.run}; it goes on with the next server (or: afl resume {done.run})")
+    say(f"Retrying {count} of run {done.run}; the next server continues it (or: afl resume {done.run})")
 
 
 def _refusal(done: Change) -> str:
@@ -32,7 +32,7 @@ def _tell(verb: str, done: Change) -> None:
 
 @operation_command(control.cancel, run="RUN", refusal=_refusal, examples="afl cancel 01jd3v")
 def cancel(done: Change) -> None:
-    _tell("Cancelled", done)
+    _tell("Canceled", done)
 
 
 @operation_command(control.pause, run="RUN", refusal=_refusal, examples="afl pause 01jd3v")

@@ -107,8 +107,8 @@ def agents(found: list[dict[str, Any]], *, prefix: str) -> None:
 
 @coord.command("breakers")
 def breakers(
-    action: Annotated[Action | None, typer.Argument(help="What to do; nothing: list them.")] = None,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="To which one.")] = "",
+    action: Annotated[Action | None, typer.Argument(help="What to do. Default: list them.")] = None,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The circuit breaker.")] = "",
     redis: options.Redis = None,
     prefix: options.Prefix = "ao",
     as_json: options.AsJson = False,

@@ -124,8 +124,8 @@ def _amount(fold: Fold) -> RenderableType:
             return Text(f"{fold.retries + 1} attempts" if fold.retries else "", "dim")
         return Text(_shortened(fold.error), "red" if fold.failed else "yellow")
     goal = max(fold.expected, fold.started)
-    colour = "red" if fold.failed else "yellow" if fold.caught else "green"
-    bar = ProgressBar(goal, fold.over, width=_BAR_WIDTH, complete_style="cyan", finished_style=colour)
+    color = "red" if fold.failed else "yellow" if fold.caught else "green"
+    bar = ProgressBar(goal, fold.over, width=_BAR_WIDTH, complete_style="cyan", finished_style=color)
     row = Table.grid(padding=(0, 1))
     row.add_row(bar, Text(f"{fold.over}/{goal}"), *([_unsuccessful(fold)] if _unsuccessful(fold) else []))
     return row

@@ -15,6 +15,7 @@ from afl.cli.fleet_display import graph, status_text, summary
 from afl.cli.fleet_run_command import logs, run
 from afl.cli.fleet_service_command import agent, check, init, keys, principal, settings, ui
 from afl.cli.operation_command import operation_command
+from afl.cli.problems import file_problem
 from afl.fleet.messages import AgentView, RunView, Status
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow import shown as shown_value
@@ -68,19 +69,20 @@ def list_(host: options.Host = None, port: options.Port = None, as_json: options
         return
     _print_workflows(workflows)
     for each in problems:
-        place = f"{each.path}:{each.line}" if each.line else each.path
-        say(Text.assemble((place, "bold red"), f": {each.key}: " if each.key else ": ", each.error))
+        say(file_problem(each.path, each.line, each.key, each.error))
 
 
 @fleet.command("status")
 def status(
     run_id: Annotated[
         str | None,
-        typer.Argument(metavar="[RUN]", help="A run's id, or enough of its beginning or end; all runs."),
+        typer.Argument(
+            metavar="[RUN]", help="A run's id, or its first or last characters. Default: all runs."
+        ),
     ] = None,
     workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="ID", help="Only its runs.")] = "",
     statuses: Annotated[
-        list[Status] | None, typer.Option("--status", "-s", help="Only runs that stand so. Repeatable.")
+        list[Status] | None, typer.Option("--status", "-s", help="Only runs with this status. Repeatable.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=100_000, help="How many runs.")] = 20,
     host: options.Host = None,
@@ -195,7 +197,7 @@ def _show_run(found: RunStanding, as_json: bool) -> None:
     facts += [f"{name}={shown_value(value)}" for name, value in run.params.items()]
     console.print(Text(", ".join(facts), "dim"), soft_wrap=True)
     if run.cancel_reason is not None:
-        console.print(Text(f"cancelled: {run.cancel_reason or 'no reason given'}", "magenta"), soft_wrap=True)
+        console.print(Text(f"canceled: {run.cancel_reason or 'no reason given'}", "magenta"), soft_wrap=True)
     if run.waits:
         console.print(Text(f"waits: {run.waits}", "yellow"), soft_wrap=True)
     if run.error and run.cancel_reason is None:

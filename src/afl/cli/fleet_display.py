@@ -49,7 +49,7 @@ def frame_text(line: LogLine, *, verbose: bool = False) -> str:
     ).shown(verbose)
 
 
-COLOURS = {
+COLORS = {
     Status.PENDING: "yellow",
     Status.WAITING: "yellow",
     Status.RUNNING: "cyan",
@@ -57,7 +57,7 @@ COLOURS = {
     Status.FAILED: "red",
     Status.CRASHED: "bold red",
     Status.SKIPPED: "dim",
-    Status.CANCELLED: "magenta",
+    Status.CANCELED: "magenta",
 }
 _MARKS = {
     Status.PENDING: "○",
@@ -67,7 +67,7 @@ _MARKS = {
     Status.FAILED: "✗",
     Status.CRASHED: "✗",
     Status.SKIPPED: "⊘",
-    Status.CANCELLED: "■",
+    Status.CANCELED: "■",
 }
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _UNTOUCHED = "·"
@@ -76,8 +76,8 @@ _WIDEST = 48
 
 
 def status_text(status: Status | None) -> Text:
-    """A status in its colour."""
-    return Text("") if status is None else Text(status.value, COLOURS[status])
+    """A status in its color."""
+    return Text("") if status is None else Text(status.value, COLORS[status])
 
 
 def graph(tasks: tuple[TaskLine, ...] | list[TaskLine], now: int, *, spinning: bool = False) -> list[Text]:
@@ -93,9 +93,9 @@ def summary(standing: RunStanding, now: int) -> Text:
     text.append(f"  {standing.ended}/{len(standing.tasks)} tasks")
     allowed = standing.allowed_failures
     counts = standing.counts - Counter({Status.FAILED: allowed})
-    for status in (Status.RUNNING, Status.FAILED, Status.CRASHED, Status.SKIPPED, Status.CANCELLED):
+    for status in (Status.RUNNING, Status.FAILED, Status.CRASHED, Status.SKIPPED, Status.CANCELED):
         if counts[status]:
-            text.append(f", {counts[status]} {status.value.lower()}", COLOURS[status])
+            text.append(f", {counts[status]} {status.value.lower()}", COLORS[status])
     if allowed:
         text.append(f", {allowed} failed (allowed)", _ALLOWED)
     took = standing.duration_ms(now)
@@ -110,17 +110,17 @@ def _head(task: TaskLine) -> str:
     return f"{task.guide}x {task.task_id}"
 
 
-def colour_of(task: TaskLine) -> str:
-    """The colour of where a task stands."""
+def color_of(task: TaskLine) -> str:
+    """The color of where a task stands."""
     if task.failure_allowed:
         return _ALLOWED
-    return "dim" if task.status is None else COLOURS[task.status]
+    return "dim" if task.status is None else COLORS[task.status]
 
 
 def _row(task: TaskLine, now: int, width: int, spinning: bool) -> Text:
-    colour = colour_of(task)
-    text = Text.assemble((task.guide, "dim"), (_mark(task, now, spinning), colour), " ")
-    text.append(task.task_id, "bold" if task.status is Status.RUNNING else colour if _is_dim(task) else "")
+    color = color_of(task)
+    text = Text.assemble((task.guide, "dim"), (_mark(task, now, spinning), color), " ")
+    text.append(task.task_id, "bold" if task.status is Status.RUNNING else color if _is_dim(task) else "")
     text.append(" " * max(0, width - text.cell_len))
     took = task.duration_ms(now)
     text.append(f"  {duration(took) if took is not None else '':>9}", "dim")
@@ -143,15 +143,15 @@ def _mark(task: TaskLine, now: int, spinning: bool) -> str:
 
 def _notes(task: TaskLine) -> Text:
     text = Text()
-    if task.status in (Status.SKIPPED, Status.CANCELLED, Status.CRASHED):
+    if task.status in (Status.SKIPPED, Status.CANCELED, Status.CRASHED):
         word = task.status.value.lower()
-        text.append("" if word in task.error.lower() else f"  {word}", COLOURS[task.status])
+        text.append("" if word in task.error.lower() else f"  {word}", COLORS[task.status])
     if task.attempt > 1:
         text.append(f"  attempt {task.attempt}", "yellow")
     if task.error:
-        text.append(f"  {shortened(task.error)}", "" if task.status is None else colour_of(task))
+        text.append(f"  {shortened(task.error)}", "" if task.status is None else color_of(task))
     elif task.exit_code:
-        text.append(f"  exit code {task.exit_code}", colour_of(task))
+        text.append(f"  exit code {task.exit_code}", color_of(task))
     if task.failure_allowed:
         text.append(" (allowed)", _ALLOWED)
     if task.joins:
@@ -241,16 +241,16 @@ class LiveDisplay:
 
 def _bar(standing: RunStanding, now: int) -> RenderableType:
     bad = any(
-        task.status in (Status.FAILED, Status.CRASHED, Status.CANCELLED) and not task.failure_allowed
+        task.status in (Status.FAILED, Status.CRASHED, Status.CANCELED) and not task.failure_allowed
         for task in standing.tasks
     )
-    colour = "red" if bad else "green"
+    color = "red" if bad else "green"
     bar = ProgressBar(
         max(1, len(standing.tasks)),
         standing.ended,
         width=_BAR_WIDTH,
-        complete_style=colour if bad else "cyan",
-        finished_style=colour,
+        complete_style=color if bad else "cyan",
+        finished_style=color,
     )
     row = Table.grid(padding=(0, 2))
     row.add_row(bar, summary(standing, now))
@@ -306,7 +306,7 @@ class LineDisplay:
         self._waits = standing.run.waits
         for task, row in zip(standing.tasks, graph(standing.tasks, now), strict=True):
             if task.status not in (None, Status.PENDING) and self._known.get(task.task_id) is not task.status:
-                self._console.print(Text(f"{task.status.value:<10}", colour_of(task)), row, sep="")
+                self._console.print(Text(f"{task.status.value:<10}", color_of(task)), row, sep="")
             self._known[task.task_id] = task.status
 
     def _show_lines(self, lines: list[LogLine]) -> None:

@@ -42,12 +42,12 @@ def run(
         typer.Option("--param", metavar="NAME=VALUE", callback=_pairs, help="A parameter. Repeatable."),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Show the DAG live and its lines, until it ended.")
+        bool, typer.Option("--follow", "-f", help="Show the DAG and its log lines live, until it ends.")
     ] = False,
     host: options.Host = None,
     port: options.Port = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the run as JSON; with --follow, as it ended.")
+        bool, typer.Option("--json", help="Print the run as JSON; with --follow, once it has ended.")
     ] = False,
 ) -> None:
     """Start a run of a workflow and print its id.

@@ -14,6 +14,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import Table, output, print_json, say
+from afl.cli.problems import file_problem
 from afl.fleet.settings import FleetSettings, load_fleet_settings, missing_dotenv
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.observing import observe
@@ -40,10 +41,10 @@ def principal(
         bool, typer.Option("--with-agent", "-w", help="Run workflows in this process, too.")
     ] = False,
     no_scheduler: Annotated[
-        bool, typer.Option("--no-scheduler", "-n", help="Start nothing by the clock.")
+        bool, typer.Option("--no-scheduler", "-n", help="Do not fire schedules.")
     ] = False,
     insecure: Annotated[
-        bool, typer.Option("--insecure", help="Listen on an address of the network without keys.")
+        bool, typer.Option("--insecure", help="Listen on a network address without keys.")
     ] = False,
     workflows: Annotated[
         Path | None,
@@ -153,7 +154,9 @@ def _say_ready(ready: Ready) -> None:
 
 
 def init(
-    path: Annotated[Path, typer.Argument(metavar="[PATH]", help="The folder; this one.")] = Path("."),
+    path: Annotated[Path, typer.Argument(metavar="[PATH]", help="The folder. Default: this one.")] = Path(
+        "."
+    ),
     as_json: options.AsJson = False,
 ) -> None:
     """Make a folder for workflow files with a first one, and a list of all settings.
@@ -172,7 +175,7 @@ def init(
     for each in made:
         say(f"made {each}")
     if not made:
-        say("everything is there already")
+        say("everything exists already")
     here = "" if path == Path(".") else f"cd {path} && "
     say(Text.assemble("Now: ", (f"{here}afl fleet principal --with-agent", "bold")))
     say(Text.assemble("and elsewhere: ", (f"{here}afl fleet run example --follow --param name=Ada", "bold")))
@@ -197,7 +200,7 @@ def check(
         print_json({"workflows": [each.id for each in workflows], "problems": msgspec.to_builtins(problems)})
     else:
         for each in problems:
-            say(str(each), "red")
+            say(file_problem(each.path, each.line, each.key, each.message, is_here=True))
         say(f"{len(workflows)} workflows, {len(problems)} problems")
     if problems:
         raise typer.Exit(1)
@@ -208,7 +211,7 @@ def keys(
         Path | None, typer.Argument(metavar="[FOLDER]", help="The folder (CDKTR_KEYS_DIRECTORY).")
     ] = None,
     client: Annotated[
-        bool, typer.Option("--client", help="Only a pair for this machine, where the principal is another.")
+        bool, typer.Option("--client", help="Only a key pair for this machine; the principal runs elsewhere.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:

@@ -14,7 +14,8 @@ from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.console import Table, output, print_json, say
 from afl.cli.operation_command import operation_command, unless_subcommand
-from afl.cli.programs import compile_file, print_findings
+from afl.cli.problems import print_findings
+from afl.cli.programs import compile_file
 from afl.operations.program.flows import FlowPage, FlowView, list_flows, show_flow
 from afl.operations.program.library import publish_source
 from afl.operations.program.sources import SignatureField, read_file
@@ -61,7 +62,7 @@ flows.callback()(unless_subcommand(list_))
 @flows.command("show")
 def show(
     flow: Annotated[
-        str, typer.Argument(metavar="ID", help="The flow's id, enough of its beginning, or its name.")
+        str, typer.Argument(metavar="ID", help="The flow's id, its first characters, or its name.")
     ],
     source: Annotated[bool, typer.Option("--source", help="Print its source, and nothing else.")] = False,
     compiled: Annotated[
@@ -99,7 +100,7 @@ def show(
 def publish(
     file: options.File,
     name: Annotated[
-        str, typer.Option("--name", metavar="NAME", help="Its name; that of its first workflow.")
+        str, typer.Option("--name", metavar="NAME", help="Its name. Default: its first workflow's.")
     ] = "",
     store: options.Store = None,
     server: options.Server = None,

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.clients import client_for
+from afl.cli.completion import run_ids
 from afl.cli.console import output
 from afl.client.run_waits import read_log
 from afl.operations.run.run_log import LogLine
@@ -23,15 +24,19 @@ _LEVELS = {"error": "red", "warning": "yellow"}
 def logs(
     run_id: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning; the latest."),
+        typer.Argument(
+            metavar="RUN",
+            help="The run's id, or its first characters. Default: the latest run.",
+            autocompletion=run_ids,
+        ),
     ] = None,
     follow: Annotated[
-        bool, typer.Option("--follow", "-f", help="Go on with what is logged, until the run is over.")
+        bool, typer.Option("--follow", "-f", help="Follow the log until the run ends.")
     ] = False,
     attempt: Annotated[
         int | None,
         typer.Option(
-            "--attempt", min=1, metavar="NUMBER", help="Only what the attempts of this number wrote."
+            "--attempt", min=1, metavar="NUMBER", help="Only the output of attempts with this number."
         ),
     ] = None,
     store: options.Store = None,

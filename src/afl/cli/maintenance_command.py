@@ -32,10 +32,10 @@ _WIDTH = 17  # of the longest name of a check, and a blank
 
 def doctor(
     fix: Annotated[
-        bool, typer.Option("--fix", help="Take away the rights of other users on the files of the store.")
+        bool, typer.Option("--fix", help="Remove other users' permissions on the files of the store.")
     ] = False,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave out what takes long on a large SQLite file.")
+        bool, typer.Option("--quick", help="Skip checks that take long on a large SQLite file.")
     ] = False,
     store: options.Store = None,
     as_json: options.AsJson = False,
@@ -77,7 +77,7 @@ def doctor(
 
 
 def _print(finding: Finding) -> None:
-    mark, colour = _MARKS[finding.level]
+    mark, color = _MARKS[finding.level]
     console = output()
     text = Text(finding.text)
     remedy = Text(f"→ {finding.remedy}", "dim")
@@ -90,7 +90,7 @@ def _print(finding: Finding) -> None:
     shown.add_column(width=1)
     shown.add_column(width=_WIDTH - 1)
     shown.add_column(overflow="fold")
-    shown.add_row(Text(mark, colour), Text(finding.check, "bold"), text)
+    shown.add_row(Text(mark, color), Text(finding.check, "bold"), text)
     if finding.remedy:
         shown.add_row("", "", remedy)
     console.print(shown)
@@ -119,7 +119,7 @@ def prune(
     """
     settings = chosen(store, server)
     if older_than is None and not settings.retention_days:
-        raise InputError("say how old: --older-than 30d, or set AFL_RETENTION_DAYS")
+        raise InputError("give an age: --older-than 30d, or set AFL_RETENTION_DAYS")
     age = read_span(older_than) if older_than is not None else settings.retention_days * DAY
     with open_client(settings) as client, errors().status("Looking for what is old") as status:
         done = client.call(

@@ -1,4 +1,4 @@
-"""Commands made from the catalogue of operations.
+"""Commands made from the catalog of operations.
 
 A command that calls one operation and prints its result is a function that renders the result:
 
@@ -33,11 +33,12 @@ import typer
 
 from afl.cli import options
 from afl.cli.clients import client_for
+from afl.cli.completion import completion_of
 from afl.cli.console import print_json
 from afl.cli.problems import problem
 from afl.kernel.settings import load_settings
 from afl.operations import serialization
-from afl.operations.catalogue import operation_of
+from afl.operations.catalog import operation_of
 from afl.operations.operation import Needs, Operation
 
 P = ParamSpec("P")
@@ -80,7 +81,7 @@ def operation_command(
             else:
                 render(result, **{each.name: given[each.name] for each in shown})  # type: ignore[call-arg]
             if refused := refusal(result):
-                problem(refused)
+                problem(refused, code="refused")
                 raise typer.Exit(1)
 
         command.__name__, command.__module__ = render.__name__, render.__module__
@@ -132,6 +133,7 @@ def _parameter(operation: Operation, name: str, word: str) -> inspect.Parameter:
     metavar = " ".join(each for each in word.split() if not each.startswith("-")) or None
     most = meta.le if meta.le is None or meta.le < _UNSHOWN else None
     about: dict[str, Any] = {"metavar": metavar, "help": meta.description, "min": meta.ge, "max": most}
+    about["autocompletion"] = completion_of(name, word) if operation.needs is Needs.STORE else None
     info = typer.Option(*flags, **about) if flags else typer.Argument(**about)
     return inspect.Parameter(name, _KEYWORD, default=default, annotation=Annotated[kind, info])
 

@@ -7,7 +7,8 @@ from typing import Annotated, Any
 
 import typer
 
-CONTEXT = {"help_option_names": ["-h", "--help"]}
+from afl.cli.completion import run_ids, task_lists, workflow_names
+from afl.cli.help_text import HelpTyper
 
 
 def command_group(text: str = "", *, runs_without_command: bool = False) -> typer.Typer:
@@ -16,10 +17,8 @@ def command_group(text: str = "", *, runs_without_command: bool = False) -> type
     Without a text, its help is the docstring of the callback.
     """
     about: dict[str, Any] = {"help": text} if text else {}
-    return typer.Typer(
+    return HelpTyper(
         **about,
-        rich_markup_mode="rich",
-        context_settings=CONTEXT,
         add_completion=False,
         invoke_without_command=runs_without_command,
         no_args_is_help=not runs_without_command,
@@ -36,7 +35,10 @@ def checked_pairs(given: list[str] | None) -> list[str] | None:
 
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The source of the workflow.")]
 Workflow = Annotated[
-    str | None, typer.Argument(metavar="WORKFLOW", help="Which workflow, if the file has several.")
+    str | None,
+    typer.Argument(
+        metavar="WORKFLOW", help="Which workflow, if the file has several.", autocompletion=workflow_names
+    ),
 ]
 Inputs = Annotated[
     list[str] | None,
@@ -45,18 +47,23 @@ Inputs = Annotated[
         "-i",
         metavar="NAME=VALUE",
         callback=checked_pairs,
-        help="An input; JSON if that fits. Repeatable.",
+        help="An input, parsed as JSON if that fits its type. Repeatable.",
     ),
 ]
 InputsFile = Annotated[
     Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs as a JSON object; --input wins.")
 ]
 Libraries = Annotated[
-    list[Path] | None, typer.Option("--library", metavar="FILE", help="More source. Repeatable.")
+    list[Path] | None, typer.Option("--library", metavar="FILE", help="A library source. Repeatable.")
 ]
 TaskList = Annotated[
     str | None,
-    typer.Option("--task-list", metavar="NAME", help="The task list of its work (AFL_TASK_LIST)."),
+    typer.Option(
+        "--task-list",
+        metavar="NAME",
+        help="The task list of its work (AFL_TASK_LIST).",
+        autocompletion=task_lists,
+    ),
 ]
 Store = Annotated[str | None, typer.Option("--store", metavar="URL", help="Where runs are kept (AFL_STORE).")]
 Server = Annotated[
@@ -83,7 +90,10 @@ Port = Annotated[
     int | None,
     typer.Option("--port", "-p", metavar="PORT", help="Its port for requests (CDKTR_PRINCIPAL_PORT)."),
 ]
-Run = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")]
+Run = Annotated[
+    str,
+    typer.Argument(metavar="RUN", help="The run's id, or its first characters.", autocompletion=run_ids),
+]
 BudgetUsd = Annotated[
     float | None, typer.Option("--budget-usd", min=0, metavar="USD", help="What its models may cost.")
 ]

@@ -2,44 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import typer
-from rich.text import Text
 
-from afl.cli.console import say
+from afl.cli.problems import print_findings
 from afl.language.compiler import Compiled
-from afl.language.diagnostics import Diagnostic, render
 from afl.operations.program.sources import SourceText, choose_workflow, examine, read_files
 from afl.operations.program.submission import read_inputs
 from afl.runtime.program.program import Program
-
-_STYLES = {"error": "bold red", "warning": "bold yellow"}
-
-
-def print_findings(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> None:
-    """All findings, on standard error."""
-    for each in diagnostics:
-        say(finding(each, sources.get(each.source_id or "")))
-
-
-def finding(diagnostic: Diagnostic, source: str | None) -> Text:
-    """`Error: what at line L, column C`, then the place, the line with a caret, and a way out."""
-    text = Text.assemble(
-        (f"{diagnostic.severity.capitalize()}:", _STYLES[diagnostic.severity]), f" {diagnostic}"
-    )
-    for line in render(diagnostic, source).split("\n")[1:]:
-        text.append("\n")
-        if line.startswith("  --> "):
-            text.append(f"{line} [{diagnostic.rule_id}]", "dim")
-        elif set(line) <= set(" |^\t") and "^" in line:
-            text.append(line, _STYLES[diagnostic.severity])
-        else:
-            text.append(line, "cyan" if line.startswith("  = ") else "")
-    return text
 
 
 @dataclass(frozen=True)

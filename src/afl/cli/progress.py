@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from afl.cli.console import duration
-from afl.operations.run.signaling import how_to_deliver
+from afl.operations.run.signal_hint import how_to_deliver
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.program import paths
 from afl.runtime.step import StepDefinition

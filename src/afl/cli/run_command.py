@@ -39,7 +39,7 @@ def run(
     """Run a workflow and print its outputs as JSON.
 
     Event facets are work for agents: functions marked with @handler.
-    A step without an agent here makes the run pause; it goes on with
+    A step without an agent here makes the run pause; continue it with
     [bold]afl resume[/bold], here or anywhere that reaches the store.
 
     [bold]Examples[/bold]
@@ -65,7 +65,7 @@ def resume(
     as_json: Annotated[bool, _JSON] = False,
     quiet: Annotated[bool, _QUIET] = False,
 ) -> None:
-    """Go on with a run that was interrupted, killed, or waits for an agent.
+    """Continue a run that was interrupted or killed, or that waits for an agent.
 
     Steps that are done stay done. The program is the one the run was started with.
 

@@ -30,7 +30,7 @@ from afl.runtime.evaluator import ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.cache import ProgramCache
 from afl.runtime.task_handlers.capture import capturing
-from afl.runtime.task_handlers.signatures import check_handlers
+from afl.runtime.task_handlers.signatures import check_handlers, near_misses
 
 if TYPE_CHECKING:
     from afl.bridges.service import BridgeService
@@ -134,7 +134,10 @@ def start(
 ) -> None:
     """Run a program; `source` is its text, for the line that an error names."""
     # What is wrong with them is told before there is a store.
-    check_handlers(load_offer(chosen.agents).handlers, prepared.program)
+    handlers = load_offer(chosen.agents).handlers
+    check_handlers(handlers, prepared.program)
+    for text in near_misses(handlers, prepared.program):
+        say(text, "yellow")
     settings = chosen.settings()
     with ExitStack() as stack:
         opened = stack.enter_context(runs.opened(settings))
@@ -213,7 +216,7 @@ def _watched(work: Callable[[Display], RunReport], chosen: Choices) -> RunReport
         display.__exit__(None, None, None)
         started = display.progress.run
         say(
-            f"Interrupted. Go on with: afl resume {started}{chosen.again}" if started else "Interrupted.",
+            f"Interrupted. Continue with: afl resume {started}{chosen.again}" if started else "Interrupted.",
             "yellow",
         )
 
@@ -231,7 +234,7 @@ def _conclude(result: RunReport, chosen: Choices, source: str | None = None) -> 
     if result.status == ExecutionStatus.PAUSED:
         _say_paused(result, chosen.again)
     elif result.error is not None:
-        hint = f"afl show {result.run}"
+        hint = f"afl show {result.run} shows its steps"
         say(
             failure_text(
                 result.run, result.workflow, result.error, source=source, hint=hint, attempts=result.attempts
@@ -283,7 +286,7 @@ def _waits(each: Waiting) -> str:
 def _say_paused(result: RunReport, again: str) -> None:
     if result.reason:
         text = Text.assemble(("Paused", "yellow"), f": run {result.run}, {result.reason}")
-        say(text.append(f"\nGo on with: afl unpause {result.run}, then afl resume {result.run}{again}"))
+        say(text.append(f"\nContinue with: afl unpause {result.run}, then afl resume {result.run}{again}"))
         return
     people = waits_for_people(result)
     whom = "a person" if people else "an agent"
@@ -294,5 +297,5 @@ def _say_paused(result: RunReport, again: str) -> None:
         store = again[again.index(" --store") :] if " --store" in again else ""
         text.append(f"\nAnswer it: afl approvals{store}")
     options = again if "--agent" in again or people else f" --agent MODULE{again}"
-    text.append(f"\nGo on with: afl resume {result.run}{options}")
+    text.append(f"\nContinue with: afl resume {result.run}{options}")
     say(text)

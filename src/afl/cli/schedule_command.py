@@ -25,10 +25,12 @@ def schedule(
         typer.Option("--cron", metavar="EXPRESSION", help="When: minute hour day month weekday, or @daily."),
     ],
     workflow: options.Workflow = None,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="Its name; the workflow's.")] = "",
+    name: Annotated[
+        str, typer.Option("--name", metavar="NAME", help="Its name. Default: the workflow's.")
+    ] = "",
     zone: Annotated[str, typer.Option("--zone", metavar="ZONE", help="The time zone.")] = "UTC",
     catch_up: Annotated[
-        CatchUp, typer.Option("--catch-up", help="Of times that nobody was there for: none, the latest, all.")
+        CatchUp, typer.Option("--catch-up", help="Which missed times to run: none, the latest, all.")
     ] = CatchUp.LATEST,
     inputs: options.Inputs = None,
     inputs_file: options.InputsFile = None,
@@ -38,7 +40,7 @@ def schedule(
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Have a workflow started by the clock. One of the same name is replaced.
+    """Start a workflow on a schedule. One of the same name is replaced.
 
     Runners start its runs, each time once, however many of them are up.
 
@@ -70,11 +72,9 @@ def schedule(
 
 
 def schedules(
-    remove: Annotated[str, typer.Option("--remove", metavar="NAME", help="Forget this one.")] = "",
-    pause: Annotated[str, typer.Option("--pause", metavar="NAME", help="Let this one start no runs.")] = "",
-    unpause: Annotated[
-        str, typer.Option("--unpause", metavar="NAME", help="Let this one start runs again.")
-    ] = "",
+    remove: Annotated[str, typer.Option("--remove", metavar="NAME", help="Delete this schedule.")] = "",
+    pause: Annotated[str, typer.Option("--pause", metavar="NAME", help="Pause this schedule.")] = "",
+    unpause: Annotated[str, typer.Option("--unpause", metavar="NAME", help="Continue this schedule.")] = "",
     store: options.Store = None,
     server: options.Server = None,
     as_json: options.AsJson = False,

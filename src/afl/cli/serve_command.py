@@ -61,7 +61,7 @@ def run(
 
 def _ready(url: str, show: bool) -> None:
     typer.echo(url)
-    say("The dashboard is there, its API at /api/v1. Ctrl-C ends it.", "dim")
+    say("The dashboard is ready, its API at /api/v1. Ctrl+C stops it.", "dim")
     if show:
         typer.launch(url)
 
@@ -83,7 +83,7 @@ def add(
     path = access.config_path(config)
     token = access.add_user(path, name, role)
     typer.echo(token)
-    say(f"{name} is {role} in {path}; a dashboard that runs has to be started again")
+    say(f"{name} is {role} in {path}; restart a running dashboard to apply it")
 
 
 @user.command("list")
@@ -117,7 +117,7 @@ def remove(
     """
     path = access.existing_config_path(config)
     access.remove_user(path, name)
-    say(f"{name} is no longer in {path}; a dashboard that runs has to be started again")
+    say(f"{name} is no longer in {path}; restart a running dashboard to apply it")
 
 
 try:

@@ -16,7 +16,7 @@ from afl.cli import options
 from afl.cli.console import errors, output, print_json, say
 
 _FOLDER = typer.Option("--folder", metavar="DIR", help="Where the servers and their data live.")
-_COLOURS = {"running": "green", "starting": "cyan", "stopped": "dim", "died": "red"}
+_COLORS = {"running": "green", "starting": "cyan", "stopped": "dim", "died": "red"}
 
 
 def up(
@@ -86,7 +86,7 @@ def status(
             else ""
         )
         address = each.url or (f"see {each.log}" if each.state == "died" else "")
-        table.add_row(each.service, Text(each.state, _COLOURS[each.state]), address, Text(since, "dim"))
+        table.add_row(each.service, Text(each.state, _COLORS[each.state]), address, Text(since, "dim"))
     output().print(table)
 
 

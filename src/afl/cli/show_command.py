@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.text import Text
 from rich.tree import Tree
 
-from afl.cli.console import COLOURS, Table, duration, output, shortened
+from afl.cli.console import COLORS, Table, duration, output, shortened
 from afl.cli.failures import failure_text
 from afl.cli.operation_command import operation_command
 from afl.operations.run.attempts import AttemptView, last_failure, short_location
@@ -30,7 +30,7 @@ _MARKS = {
     "waiting": ("…", "yellow"),
     "running": ("▸", "cyan"),
     "working": ("▸", "cyan"),
-    "cancelled": ("–", "dim"),
+    "canceled": ("–", "dim"),
     "not begun": ("·", "dim"),
 }
 
@@ -104,7 +104,7 @@ def _print_children(console: Console, lineage: Lineage) -> None:
     console.print(Text(f"{lineage.total:,} child run{'' if lineage.total == 1 else 's'}: {states}", "dim"))
     table = Table("CHILD RUN", "STEP", "WORKFLOW", "STATE")
     for each in lineage.children:
-        table.add(each.run, each.step, each.workflow, Text(each.state, COLOURS.get(each.state, "")))
+        table.add(each.run, each.step, each.workflow, Text(each.state, COLORS.get(each.state, "")))
     table.print(console)
 
 
@@ -121,7 +121,7 @@ def print_attempts(console: Console, attempts: Sequence[AttemptView]) -> None:
         table.add(
             each.step,
             str(each.number),
-            Text(each.outcome, "red" if each.has_failed else COLOURS.get(each.outcome, "")),
+            Text(each.outcome, "red" if each.has_failed else COLORS.get(each.outcome, "")),
             duration(each.waited_ms) if each.started else "",
             duration(each.worked_ms) if each.started and each.ended else "",
             Text(each.worker, "dim"),
@@ -172,22 +172,22 @@ def _grow(branch: Tree, view: View, node: StepNode) -> None:
 def _state(view: View, node: StepNode) -> str:
     """The state as people see it: a step does not wait for an agent while one is at it."""
     state = node.counts.state
-    if state in ("running", "waiting") and view.tree.run.state == RunnerState.CANCELLED:
-        return "cancelled"
+    if state in ("running", "waiting") and view.tree.run.state == RunnerState.CANCELED:
+        return "canceled"
     owners = node.work.owners if node.work is not None and node.counts.total == 1 else []
     return "working" if any(view.alive(owner) for owner in owners) else state
 
 
 def _label(view: View, node: StepNode) -> Text:
     state = _state(view, node)
-    mark, colour = _MARKS[state]
-    text = Text.assemble((mark, colour), " ", (node.name, "bold"))
+    mark, color = _MARKS[state]
+    text = Text.assemble((mark, color), " ", (node.name, "bold"))
     if node.facet and node.facet != node.name:
         text.append(f" = {node.facet}{' (child run)' if node.starts_runs else ''}", "dim")
     if node.counts.total > 1:
-        text.append(f"  {_counts(node)}", colour)
+        text.append(f"  {_counts(node)}", color)
     elif state not in ("done", "caught"):
-        text.append(f"  {state}", colour)
+        text.append(f"  {state}", color)
     text.append(f"  {duration(node.duration_ms(view.tree.seen))}", "dim")
     if node.work is not None:
         text.append(_work(node.work, view))

@@ -17,7 +17,7 @@ from afl.runtime.signals import Delivery
 
 
 def signal(
-    run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or enough of its beginning.")],
+    run: options.Run,
     name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name, as the workflow has it.")],
     value: Annotated[
         str | None,
@@ -77,6 +77,6 @@ def _object(text: str | None) -> dict[str, Any] | None:
 
 def _told(done: Delivery) -> str:
     before = "" if done.delivered else f" before, by the id {done.id}; nothing was changed"
-    goes_on = f"received by {done.step}; it goes on with the next server (or: afl resume {done.run})"
+    goes_on = f"received by {done.step}; the next server continues it (or: afl resume {done.run})"
     where = goes_on if done.step else "kept until a step waits for it"
     return f"Signal {done.name} was delivered to run {done.run}{before}; {where}"

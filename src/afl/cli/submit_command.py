@@ -40,7 +40,7 @@ def submit(
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Store a run for whichever server takes it, and print its id.
+    """Store a run for any server to pick up, and print its id.
 
     Nothing runs here: `afl runner` evaluates it, agents do its work.
 
@@ -56,7 +56,7 @@ def submit(
     settings = chosen(store, server, task_list=task_list)
     if settings.store.startswith("memory:") and not settings.server:
         raise InputError(
-            "nobody else sees a run in memory://, and it is gone at once; submit to a file or a server"
+            "only this process sees a run in memory://, and it is gone with it; submit to a file or a server"
         )
     with open_client(settings, create=True) as client:
         submitted = client.call(
@@ -88,9 +88,9 @@ def wait(
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Wait for the end of a run, and print its outputs as JSON.
+    """Wait until a run ends, and print its outputs as JSON.
 
-    Exit code 0 if it completed, 1 if it failed or was cancelled, 3 if the time was up.
+    Exit code 0 if it completed, 1 if it failed or was canceled, 3 if the time was up.
 
     [bold]Examples[/bold]
 
@@ -111,7 +111,7 @@ def _awaited(
             say(greeting, "dim")
         return wait_for_run(client, run, seconds)
     except KeyboardInterrupt:
-        say(f"Run {run} goes on without you; afl wait {run} waits again, afl cancel {run} ends it.", "yellow")
+        say(f"Run {run} continues; afl wait {run} waits again, afl cancel {run} ends it.", "yellow")
         raise
 
 
@@ -124,7 +124,7 @@ def _conclude(end: waiting.RunEnd, as_json: bool) -> None:
         say(f"Run {end.run} is still {end.state}; afl why {end.run} says what it waits for.", "yellow")
         raise typer.Exit(TIMED_OUT)
     if end.error is not None and end.state == RunnerState.FAILED:
-        hint = f"afl show {end.run}"
+        hint = f"afl show {end.run} shows its steps"
         failure = StepFailure.from_dict(end.error)
         say(failure_text(end.run, end.workflow, failure, hint=hint, attempts=end.attempts))
         raise typer.Exit(1)

@@ -42,7 +42,7 @@ def send(
     ] = None,
     after: Annotated[
         str,
-        typer.Option("--after", metavar="TURN", help="Go on from that turn: read what it read and wrote."),
+        typer.Option("--after", metavar="TURN", help="Continue from that turn: read what it read and wrote."),
     ] = "",
     correlation: Annotated[
         str | None,
@@ -194,7 +194,7 @@ def tail(
     agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only this agent.")] = "",
     words: Annotated[bool, typer.Option("--words", help="What models say while they say it, too.")] = False,
     count: Annotated[
-        int, typer.Option("--count", "-n", min=0, metavar="N", help="End after so many; 0: never.")
+        int, typer.Option("--count", "-n", min=0, metavar="N", help="Stop after this many; 0: never.")
     ] = 0,
     store: options.Store = None,
     bus: options.Bus = None,

@@ -14,7 +14,7 @@ from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import CardView, StepView, TurnView
 from afl.operations.turn.turn_wait import TurnEvent, moment_of
 
-_COLOURS = {
+_COLORS = {
     "queued": "yellow",
     "dispatched": "yellow",
     "running": "cyan",
@@ -32,15 +32,15 @@ _SPEAKERS = {"task.deliverable": "delivers", "task.result_fields": "asks for", "
 _NAME_WIDTH = 14
 
 
-def reason_text(reason: TurnReason, colour: str) -> Text:
+def reason_text(reason: TurnReason, color: str) -> Text:
     """Why a turn is stuck, and what to do."""
-    about = Text.assemble((f"turn {reason.turn} of {reason.agent}", "bold"), ": ", (reason.sentence, colour))
+    about = Text.assemble((f"turn {reason.turn} of {reason.agent}", "bold"), ": ", (reason.sentence, color))
     return about.append(f"\n  {reason.action}", "dim")
 
 
 def status_text(status: str) -> Text:
-    """A status in its colour."""
-    return Text(str(status), _COLOURS.get(str(status), ""))
+    """A status in its color."""
+    return Text(str(status), _COLORS.get(str(status), ""))
 
 
 def print_transcript(view: TurnView, console: Console, *, edges: bool = False) -> None:

@@ -26,7 +26,7 @@ Module = Annotated[
 ModelName = Annotated[
     str,
     typer.Option(
-        "--model", metavar="MODULE:NAME", help="What the agents think with; or a Claude model's name."
+        "--model", metavar="MODULE:NAME", help="The model that the agents use, or the name of a Claude model."
     ),
 ]
 
@@ -38,11 +38,13 @@ def worker(
         int, typer.Option("--concurrency", "-c", min=1, max=10_000, help="How many turns at a time.")
     ] = 64,
     max_steps: Annotated[
-        int, typer.Option("--max-steps", min=1, max=10_000, help="The most steps of a turn.")
+        int, typer.Option("--max-steps", min=1, max=10_000, help="How many steps a turn may have.")
     ] = 8,
     suspend_timeout: Annotated[
         float,
-        typer.Option("--suspend-timeout", min=0.001, metavar="SECONDS", help="The least a tool may take."),
+        typer.Option(
+            "--suspend-timeout", min=0.001, metavar="SECONDS", help="How long at least a tool may take."
+        ),
     ] = 30.0,
     shutdown: Annotated[
         float,
@@ -50,7 +52,7 @@ def worker(
             "--shutdown-timeout",
             min=0,
             metavar="SECONDS",
-            help="How long turns may go on after a stop signal.",
+            help="How long turns may continue after a stop signal.",
         ),
     ] = 30.0,
     store: options.Store = None,
@@ -95,7 +97,10 @@ def chat(
         typer.Option("--say", metavar="TEXT", help="Say this, print the answer, and end. Repeatable."),
     ] = None,
     after: Annotated[
-        str, typer.Option("--after", metavar="TURN", help="Go on from that turn; an agent: its last one.")
+        str,
+        typer.Option(
+            "--after", metavar="TURN", help="Continue from that turn; with an agent, from its last one."
+        ),
     ] = "",
     store: options.Store = None,
     bus: options.Bus = None,

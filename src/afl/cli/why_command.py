@@ -14,7 +14,7 @@ from afl.cli.operation_command import operation_command
 from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.why import why as reason_of
 
-_COLOURS = {Outlook.MOVES: "cyan", Outlook.STANDS: "yellow", Outlook.OVER: ""}
+_COLORS = {Outlook.MOVES: "cyan", Outlook.STANDS: "yellow", Outlook.OVER: ""}
 
 
 def _plain(reason: Reason) -> dict[str, Any]:
@@ -54,7 +54,7 @@ def render(reason: Reason) -> Group:
     lines = []
     for depth, each in enumerate(reason.chain):
         text = Text.assemble((f"{each.kind} {each.id}: ", "dim"))
-        text.append(each.sentence, f"bold {_COLOURS[reason.outlook]}" if each is cause else "")
+        text.append(each.sentence, f"bold {_COLORS[reason.outlook]}" if each is cause else "")
         lines.append(Padding.indent(text, 2 * depth))
     action = Text.assemble("-> ", cause.action, (f"  [{cause.code}]", "dim"))
     return Group(*lines, action)

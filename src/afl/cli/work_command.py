@@ -53,7 +53,7 @@ def _tries(line: TaskLine) -> str:
     return f"{line.attempts} ({', '.join(lost)})" if lost else f"{line.attempts}"
 
 
-_COLOURS = {
+_COLORS = {
     Liveness.RUNNING: "green",
     Liveness.STARTING: "cyan",
     Liveness.HANGING: "yellow",
@@ -110,7 +110,7 @@ def _print(found: list[Server], known: list[Server]) -> None:
             each.id[:length],
             each.service,
             each.name,
-            Text(each.liveness, _COLOURS[Liveness(each.liveness)]),
+            Text(each.liveness, _COLORS[Liveness(each.liveness)]),
             Text(f"{span(each.ping_age_ms)} ago", "dim"),
             Text(each.use, "yellow" if each.is_full else ""),
             str(each.handled),

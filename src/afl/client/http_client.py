@@ -1,4 +1,4 @@
-"""The client of a dashboard's HTTP API: requests and results follow the catalogue of operations."""
+"""The client of a dashboard's HTTP API: requests and results follow the catalog of operations."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from afl import __version__
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.kernel.setting_kinds import mask_url
 from afl.operations import serialization
-from afl.operations.catalogue import API, NOTHING, operation_of
+from afl.operations.catalog import API, NOTHING, operation_of
 from afl.operations.operation import Operation
 from afl.operations.problems import Refusal, ServerAway, ServerDiffers, error_of
 

@@ -9,7 +9,7 @@ from afl.client.source import StartSource
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.errors import CapabilityError, InputError
 from afl.operations import audit
-from afl.operations.catalogue import operation_of
+from afl.operations.catalog import operation_of
 from afl.operations.program.library import find_workflow, load_workflow
 from afl.operations.program.sources import program_of
 from afl.operations.program.submission import Submitted, check_same, new_run, submit

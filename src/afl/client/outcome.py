@@ -25,7 +25,7 @@ def outputs_of(end: RunEnd) -> dict[str, Any]:
     """The outputs of a run that completed; RunFailed or RunCanceled for others."""
     if end.state == RunnerState.COMPLETED:
         return end.outputs
-    if end.state == RunnerState.CANCELLED:
+    if end.state == RunnerState.CANCELED:
         raise RunCanceled(f"run {end.run} of {end.workflow} was {end.reason}", end.run, end.reason)
     raise RunFailed(
         RunReport(

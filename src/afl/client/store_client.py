@@ -20,7 +20,7 @@ from afl.kernel.errors import Forbidden
 from afl.kernel.settings import Settings
 from afl.operations import audit
 from afl.operations.access import Caller, Role, operator
-from afl.operations.catalogue import operation_of
+from afl.operations.catalog import operation_of
 from afl.operations.operation import Needs, Operation
 from afl.operations.run.run_store import opened
 from afl.runtime.persistence import PersistenceAPI

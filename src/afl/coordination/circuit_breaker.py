@@ -34,8 +34,8 @@ from afl.coordination.local_breaker import LocalBreaker
 from afl.coordination.redis_breaker import RedisBreaker
 from afl.coordination.standby_breaker import StandbyBreaker
 from afl.kernel import telemetry
-from afl.kernel.cancelling import cancel_and_wait
-from afl.kernel.unraisable import to_thread
+from afl.kernel.canceling import cancel_and_wait
+from afl.kernel.user_thread import to_thread
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis

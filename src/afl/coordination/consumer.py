@@ -21,7 +21,7 @@ from afl.coordination.errors import (
 from afl.coordination.models import AgentId, FailureType, MessageType, ReceivedMessage
 from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
 _TRACE = "traceparent="  # the prefix of the tag that carries a message's trace context

@@ -79,7 +79,7 @@ class MemoryQueue:
 
     @property
     def size(self) -> int:
-        """The number of messages that count towards the size limit."""
+        """The number of messages that count toward the size limit."""
         return sum(map(len, self.lines.values())) + len(self.held)
 
     @property
@@ -124,7 +124,7 @@ class MemoryQueue:
         taken.deadline = now + visible
         at = max(now, self.clock)
         for token in tokens:
-            stored = self._next(at, int(options.ageing * 1_000_000), wanted)
+            stored = self._next(at, int(options.aging * 1_000_000), wanted)
             if stored is None:
                 break
             self.lines[stored.priority].remove(stored)
@@ -252,13 +252,13 @@ class MemoryQueue:
         )
         return [first for first in firsts if first is not None]
 
-    def _next(self, at: int, ageing: int, wanted: frozenset[str]) -> Stored | None:
+    def _next(self, at: int, aging: int, wanted: frozenset[str]) -> Stored | None:
         heads = [head for head in self._heads(wanted) if head.place[0] <= at]
-        if not heads or not ageing:
+        if not heads or not aging:
             return heads[0] if heads else None
 
         def rank(stored: Stored) -> tuple[int, int]:
-            level = 3 - LEVELS.index(stored.priority) + (at - stored.place[0]) // ageing
+            level = 3 - LEVELS.index(stored.priority) + (at - stored.place[0]) // aging
             return -min(3, level), stored.place[0]
 
         return min(heads, key=rank)

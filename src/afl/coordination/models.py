@@ -136,7 +136,7 @@ class QueueStatistics(BaseModel):
 
     @property
     def total(self) -> int:
-        """What counts towards `queue_size`: ready, delayed and in flight."""
+        """What counts toward `queue_size`: ready, delayed and in flight."""
         return self.ready + self.delayed + self.in_flight
 
 

@@ -11,7 +11,7 @@ from redis.asyncio.client import PubSub
 from redis.exceptions import ConnectionError
 
 from afl.coordination.broker import Waiters
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
 

@@ -25,7 +25,7 @@ class CoordinatorOptions:
     backoff_max: float = 30.0
     jitter: float = 0.0
     """The part of a backoff that is left to chance: 0 none, 1 anything between nothing and the full delay."""
-    ageing: float = 0.0
+    aging: float = 0.0
     """Seconds of waiting that lift a message by one priority; 0 for strict priorities."""
     dedup_window: float = 0.0
     """Seconds within which a message_id is accepted once per queue; 0 for no check."""
@@ -45,7 +45,7 @@ class CoordinatorOptions:
         self._whole("max_payload_bytes", 2)
         self._whole("audit_length", 0)
         self._whole("dead_letter_limit", 1)
-        for name in ("backoff_base", "backoff_max", "ageing", "dedup_window"):
+        for name in ("backoff_base", "backoff_max", "aging", "dedup_window"):
             self._number(name, 0, LONGEST_SECONDS)
         self._number("backoff_factor", 1, 1e6)
         self._number("jitter", 0, 1)

@@ -224,7 +224,7 @@ def _of_options(options: CoordinatorOptions) -> tuple[Argument, ...]:
         int(options.backoff_max * 1_000_000),
         options.audit_length,
         options.dead_letter_limit,
-        int(options.ageing * 1_000_000),
+        int(options.aging * 1_000_000),
         int(options.dedup_window * 1_000_000),
     )
 

@@ -27,7 +27,7 @@ from afl.coordination.errors import (
 from afl.coordination.interfaces import Agent, AgentRegistry, MessageCoordinator, call_optional
 from afl.coordination.keys import agent_name, named_agent
 from afl.coordination.models import AgentId
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 
 LOGGER = logging.getLogger(__name__)
 DEAD_RETENTION_S = 300.0

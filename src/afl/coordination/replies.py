@@ -12,7 +12,7 @@ from afl.coordination.errors import CoordinatorClosed, MessageCoordinatorError, 
 from afl.coordination.keys import queue_name
 from afl.coordination.message_codec import decode_message
 from afl.coordination.models import AgentId, AgentMessage, MessagePriority, MessageResult, MessageType
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
 

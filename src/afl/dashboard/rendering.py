@@ -25,7 +25,7 @@ from afl.dashboard.wording import FILTERS, GLOBALS
 from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text
 from afl.operations.access import Role
-from afl.operations.catalogue import operation_of
+from afl.operations.catalog import operation_of
 from afl.operations.operation import Needs, Operation
 from afl.operations.run.run_summary import Badges
 from afl.operations.run.run_summary import badges as count

@@ -1,6 +1,6 @@
 """Streams of server-sent events that end in order, whenever the browser goes or its session ends.
 
-A response that is cut off is cancelled for good: nothing in it may wait any more, not even for a connection to be
+A response that is cut off is canceled for good: nothing in it may wait any more, not even for a connection to be
 closed. So whatever has connections runs in a task of its own, which is told to end and takes its time.
 """
 

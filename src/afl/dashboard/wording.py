@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from afl.kernel.clock import wall_ms
-from afl.operations.spans import DAY, HOUR, MINUTE, SECOND
+from afl.operations.spans import SECOND, left, span
 
 _MOST_TEXT = 60_000
 _DASH = "–"
@@ -26,9 +26,7 @@ TONES: Mapping[str, str] = {
         ("caught", "overdue", "hanging", "silent", "warning", "timeout", "failed (allowed)"), "caught"
     ),
     **dict.fromkeys(("paused", "concurrency"), "paused"),
-    **dict.fromkeys(
-        ("cancelled", "canceled", "ignored", "skipped", "shutdown", "stopped", "released"), "ended"
-    ),
+    **dict.fromkeys(("canceled", "ignored", "skipped", "shutdown", "stopped", "released"), "ended"),
     **dict.fromkeys(("created", "queued", "not begun", "unknown", "idle", "scheduled"), "idle"),
 }
 
@@ -58,11 +56,9 @@ def ago(moment: int | None) -> str:
     if not moment:
         return _DASH
     away = wall_ms() - moment
-    for size, word in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min"), (SECOND, "s")):
-        if abs(away) >= size:
-            amount = int(abs(away) // size)
-            return f"{amount} {word} ago" if away > 0 else f"in {amount} {word}"
-    return "now"
+    if abs(away) < SECOND:
+        return "now"
+    return f"{span(away)} ago" if away > 0 else f"in {left(-away)}"
 
 
 def clock(moment: int | None) -> str:

@@ -161,14 +161,14 @@ class Postgres(Server):
             )
         self.data = self.identity.folder / "data"
         if not (self.data / "PG_VERSION").exists():
-            self._initialise()
+            self._initialize()
         else:
             if previous is not None:
                 self._forget(previous)
             if not self._password.exists():
                 self._demand_password()
 
-    def _initialise(self) -> None:
+    def _initialize(self) -> None:
         # Made beside its place and moved there whole: a command killed half-way leaves no half of a database.
         fresh = self.identity.folder / "data.new"
         shutil.rmtree(fresh, ignore_errors=True)

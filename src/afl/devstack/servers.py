@@ -121,7 +121,7 @@ def _form_replica_set(link: socket.socket, port: int) -> None:
     members: list[Document] = [{"_id": 0, "host": f"127.0.0.1:{port}"}]
     reply = _ask(link, {"replSetInitiate": {"_id": _REPLICA_SET, "members": members}})
     if b"AlreadyInitialized" in reply:
-        # Its data is from an earlier run on another port: it does not recognise itself.
+        # Its data is from an earlier run on another port: it does not recognize itself.
         config: Document = {"_id": _REPLICA_SET, "version": 1, "members": members}
         _ask(link, {"replSetReconfig": config, "force": True})
 

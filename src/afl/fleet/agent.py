@@ -267,9 +267,9 @@ class Agent:
 
     def _apply(self, commands: Commands) -> set[str]:
         for run_id in commands.cancel:
-            self._manager.stop(run_id, Status.CANCELLED, "cancelled")
+            self._manager.stop(run_id, Status.CANCELED, "canceled")
         for run_id in commands.lost:
-            self._manager.stop(run_id, Status.CANCELLED, "this run is no longer this agent's")
+            self._manager.stop(run_id, Status.CANCELED, "this run is no longer this agent's")
         return {*commands.cancel, *commands.lost}
 
     async def _adopt(self) -> None:

@@ -34,7 +34,7 @@ def main() -> int:
         observe(load_settings(), "afl-fleet-agent", level=settings.logging_level)
         return run_agent(settings)
     except AgentFlowError as error:
-        print(f"agent: {error}", file=sys.stderr)
+        print(f"error[{error.code}]: {error}", file=sys.stderr)
         return 1
 
 

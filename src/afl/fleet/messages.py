@@ -24,7 +24,7 @@ class Status(StrEnum):
     FAILED = "FAILED"
     CRASHED = "CRASHED"
     SKIPPED = "SKIPPED"  # tasks only: a dependency failed
-    CANCELLED = "CANCELLED"
+    CANCELED = "CANCELED"
 
     @property
     def is_final(self) -> bool:
@@ -34,11 +34,11 @@ class Status(StrEnum):
     @property
     def for_old_peers(self) -> Status:
         """The nearest of the six statuses that an old peer knows."""
-        return Status.FAILED if self in (Status.SKIPPED, Status.CANCELLED) else self
+        return Status.FAILED if self in (Status.SKIPPED, Status.CANCELED) else self
 
 
-FINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CRASHED, Status.SKIPPED, Status.CANCELLED})
-OLD = frozenset(Status) - {Status.SKIPPED, Status.CANCELLED}
+FINAL = frozenset({Status.COMPLETED, Status.FAILED, Status.CRASHED, Status.SKIPPED, Status.CANCELED})
+OLD = frozenset(Status) - {Status.SKIPPED, Status.CANCELED}
 
 
 class Level(StrEnum):

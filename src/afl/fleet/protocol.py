@@ -73,7 +73,7 @@ def parse_reply(frame: bytes) -> Reply:
     try:
         return Reply(Kind(word), payload)
     except ValueError:
-        return client_error(f"Unrecognised message type: {word}")
+        return client_error(f"Unrecognized message type: {word}")
 
 
 def join(tokens: Sequence[str]) -> bytes:

@@ -130,7 +130,7 @@ def reap(open_tasks: dict[str, int], grace: float) -> None:
     """End everything that belongs to the tasks: SIGTERM, and after the grace period SIGKILL, until nothing is left."""
     deadline = time.monotonic() + grace
     looks = 0
-    signalled: set[int] = set()
+    signaled: set[int] = set()
     while True:
         groups = [group for group in open_tasks.values() if group]
         pids = find_marked(open_tasks)
@@ -139,9 +139,9 @@ def reap(open_tasks: dict[str, int], grace: float) -> None:
             send(signal.SIGKILL, groups, pids)
             left = len(find_members(groups)) + len(find_marked(open_tasks))
         else:
-            new_groups = [group for group in groups if group not in signalled]
-            send(signal.SIGTERM, new_groups, [pid for pid in pids if pid not in signalled])
-            signalled.update(new_groups, pids)
+            new_groups = [group for group in groups if group not in signaled]
+            send(signal.SIGTERM, new_groups, [pid for pid in pids if pid not in signaled])
+            signaled.update(new_groups, pids)
             left = len(find_members(groups)) + len(pids)
         looks += 1
         if (not left and looks >= _LEAST_LOOKS) or time.monotonic() > deadline + grace:

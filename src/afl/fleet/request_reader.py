@@ -54,7 +54,7 @@ def parse_request(frame: bytes) -> Request[Any]:
     if verb in _JSON:
         return _parse_json(_JSON[verb], tokens)
     if verb not in _TOKENS:
-        raise ProtocolError(f"Unrecognised message type: {verb}")
+        raise ProtocolError(f"Unrecognized message type: {verb}")
     try:
         texts = [token.decode() for token in tokens]
     except UnicodeDecodeError as error:
@@ -91,7 +91,7 @@ def _given(tokens: list[str], *names: str) -> list[str]:
 
 def _status(token: str) -> Status:
     if token not in OLD:
-        raise ProtocolError(f"Unrecognised task status: {token}")
+        raise ProtocolError(f"Unrecognized task status: {token}")
     return Status(token)
 
 

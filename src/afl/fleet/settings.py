@@ -149,7 +149,7 @@ class FleetSettings:
         "CDKTR_RETENTION_DAYS",
         0,
         Integer(0, 36_500),
-        "How many days the principal keeps ended runs with their tasks, statuses and log lines; 0: for ever.",
+        "How many days the principal keeps ended runs with their tasks, statuses and log lines; 0: forever.",
     )
     keys_directory: str = setting(
         "CDKTR_KEYS_DIRECTORY",

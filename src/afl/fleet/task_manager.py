@@ -122,7 +122,7 @@ class DagRun:
         progress = self._progress[name]
         status = Status.COMPLETED if outcome.ok else Status.FAILED
         if not outcome.ok and self._stopped is not None:
-            status, self._task_stopped = Status.CANCELLED, True
+            status, self._task_stopped = Status.CANCELED, True
         self._journal.task(
             name,
             progress.instance,
@@ -176,7 +176,7 @@ class DagRun:
                 self._journal.task(
                     name,
                     progress.instance if progress else sortable_id(),
-                    Status.CANCELLED if again else Status.SKIPPED,
+                    Status.CANCELED if again else Status.SKIPPED,
                     attempt=progress.attempt if progress else 1,
                     error=reason,
                 )
@@ -231,7 +231,7 @@ class TaskManager:
         """A run that was taken from this agent and assigned to it again must not run twice at a time."""
         earlier = self._over.get(run.run_id)
         if earlier is not None:
-            self.stop(run.run_id, Status.CANCELLED, "this run was started anew")
+            self.stop(run.run_id, Status.CANCELED, "this run was started anew")
             await earlier.wait()
 
     async def _run(self, run: FetchedRun) -> Status:

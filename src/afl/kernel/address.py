@@ -28,6 +28,6 @@ def listening_socket(host: str, port: int) -> socket.socket:
     except OSError as error:
         raise InputError(f"cannot listen on {host} port {port}: {error.strerror or error}") from error
     # Accepted connections inherit it. asyncio sets it only where a socket's protocol is given; without it a
-    # response that is written in two parts waits 40 ms for the client's delayed acknowledgement.
+    # response that is written in two parts waits 40 ms for the client's delayed acknowledgment.
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listener

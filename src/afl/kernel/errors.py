@@ -28,7 +28,15 @@ AgentFlowError
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, NamedTuple
+
+
+class SourcePlace(NamedTuple):
+    """A place in a file of the user: a workflow, a module of handlers, inputs."""
+
+    file: str
+    line: int
+    column: int | None = None
 
 
 class AgentFlowError(Exception):
@@ -36,12 +44,13 @@ class AgentFlowError(Exception):
 
     `code` names the kind of error for programs, in the HTTP API and in logs: the class's name in words, unless
     the class says otherwise. `hint` says what to do about it, and `status` is that of HTTP; both are a base's where a
-    class has none of its own.
+    class has none of its own. `place` is where in a file of the user the cause is, if it is in one.
     """
 
     code: str = "agent-flow-error"
     hint: str = "Read the text: it says what was wrong and where."
     status: int = 500
+    place: SourcePlace | None = None
 
     def __init_subclass__(cls, *, code: str = "", hint: str = "", status: int = 0, **rest: Any) -> None:
         super().__init_subclass__(**rest)
@@ -147,7 +156,7 @@ class FencedError(
 
 
 class HeldError(
-    AgentFlowError, hint="Wait until the holder ends or dies; the text says who it is.", status=409
+    AgentFlowError, hint="Wait until that process is done with it, or end it; then try again.", status=409
 ):
     """Another live process holds it."""
 

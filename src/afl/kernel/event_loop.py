@@ -55,11 +55,11 @@ _process_loop: asyncio.AbstractEventLoop | None = None
 
 
 def run(coroutine: Coroutine[Any, Any, T], on_cancel: OnCancel | None = None) -> T:
-    """What the coroutine returns or raises; asyncio.CancelledError if it was cancelled.
+    """What the coroutine returns or raises; asyncio.CancelledError if it was canceled.
 
     `on_cancel` registers a callback that cancels it, for as long as it runs.
     """
-    work = _cancellable(coroutine, on_cancel)
+    work = _cancelable(coroutine, on_cancel)
     if _local.runner is not None:
         returned = _local.runner.run(work, context=copy_context())
     else:
@@ -117,7 +117,7 @@ def other_thread(loop: asyncio.AbstractEventLoop | None) -> asyncio.AbstractEven
     return None if loop is asyncio._get_running_loop() else loop
 
 
-async def _cancellable(coroutine: Coroutine[Any, Any, Any], on_cancel: OnCancel | None) -> _Returned:
+async def _cancelable(coroutine: Coroutine[Any, Any, Any], on_cancel: OnCancel | None) -> _Returned:
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(_contained(coroutine))
 
     def cancel() -> None:

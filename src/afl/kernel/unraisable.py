@@ -1,12 +1,11 @@
 """What a function may raise on a thread, and no future can deliver.
 
-`Future.set_exception` refuses StopIteration, and the waiting thread would wait for ever. GeneratorExit, SystemExit and
+`Future.set_exception` refuses StopIteration, and the waiting thread would wait forever. GeneratorExit, SystemExit and
 the like come through, and end the coroutine or the loop that waits instead of being a failure of the function.
 """
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
@@ -50,8 +49,3 @@ def failing(function: Callable[P, T]) -> Callable[P, T]:
 
 def _name(function: Callable[..., object]) -> str:
     return getattr(function, "__qualname__", type(function).__name__)
-
-
-async def to_thread(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """`asyncio.to_thread` for a function of the user."""
-    return await asyncio.to_thread(failing(function), *args, **kwargs)

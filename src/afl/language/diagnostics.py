@@ -17,7 +17,7 @@ WIDEST = 240
 
 @dataclass
 class Diagnostic:
-    """One finding. `str()` is the one-line form; `render` shows the source line with a caret."""
+    """One finding. `str()` is the one-line form; `render` shows code, place, the line with a caret and a hint."""
 
     message: str
     line: int | None = None
@@ -101,25 +101,34 @@ class CompileError(InputError, hint="Correct the lines that are shown; `afl chec
         self, diagnostics: Iterable[Diagnostic], sources: Mapping[str, str], text: str | None = None
     ) -> None:
         self.diagnostics = list(diagnostics)
+        self.sources = sources
         super().__init__(render_all(self.diagnostics, sources) if text is None else text)
 
 
 def render(diagnostic: Diagnostic, source: str | None = None) -> str:
-    """The finding as a person wants to read it: rule, place, source line with a caret, suggestion."""
+    """The finding as a person reads it; every error of AgentFlow is shown in this form.
+
+    error[CODE] file:line:column: message
+    12 | the line
+       |     ^^^^
+      hint: what to do
+    """
     return _rendered(diagnostic, source.split("\n") if source is not None else None)
 
 
 def _rendered(diagnostic: Diagnostic, source: Sequence[str] | None) -> str:
-    lines = [f"{diagnostic.severity}[{diagnostic.rule_id}]: {diagnostic.message}"]
-    if diagnostic.line is not None:
-        place = f"{diagnostic.source_id or '<string>'}:{diagnostic.line}"
-        lines.append(
-            f"  --> {place}:{diagnostic.column}" if diagnostic.column is not None else f"  --> {place}"
-        )
-        lines += _excerpt(diagnostic, source)
+    lines = [f"{diagnostic.severity}[{diagnostic.rule_id}]{_place(diagnostic)}: {diagnostic.message}"]
+    lines += _excerpt(diagnostic, source)
     if diagnostic.suggested_fix:
-        lines.append(f"  = help: {diagnostic.suggested_fix}")
+        lines.append(f"  hint: {diagnostic.suggested_fix}")
     return "\n".join(lines)
+
+
+def _place(diagnostic: Diagnostic) -> str:
+    if diagnostic.line is None:
+        return ""
+    column = "" if diagnostic.column is None else f":{diagnostic.column}"
+    return f" {diagnostic.source_id or '<string>'}:{diagnostic.line}{column}"
 
 
 def render_all(diagnostics: Iterable[Diagnostic], sources: Mapping[str, str]) -> str:

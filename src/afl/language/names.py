@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cache, cached_property
-from importlib.resources import files
 
+from afl.kernel.package_files import package_folder
 from afl.language.ast.declarations import (
     EventFacetDecl,
     FacetDecl,
@@ -222,5 +222,5 @@ def _declared(namespace: str, owner: Program | Namespace) -> Iterator[Symbol]:
 @cache
 def prelude() -> tuple[Symbol, ...]:
     """The built-in facets and schemas of namespace `sys`."""
-    text = files("afl.language").joinpath("prelude.afl").read_text(encoding="utf-8")
+    text = (package_folder("afl.language") / "prelude.afl").read_text(encoding="utf-8")
     return tuple(symbols_of(AFLParser().parse(text, "prelude.afl")))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from threading import Lock
 from typing import cast
@@ -13,6 +12,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 from afl.kernel.errors import InputError
+from afl.kernel.package_files import package_folder
 from afl.language.ast.declarations import Program
 from afl.language.builder import ProgramBuilder
 from afl.language.diagnostics import Diagnostic, render
@@ -63,7 +63,7 @@ class _Machine:
     def __init__(self) -> None:
         self._builder = ProgramBuilder()
         self._turn = Lock()
-        grammar = files("afl.language").joinpath("grammar.lark").read_text(encoding="utf-8")
+        grammar = (package_folder("afl.language") / "grammar.lark").read_text(encoding="utf-8")
         self._lark = Lark(
             grammar,
             start="program",

@@ -1,4 +1,4 @@
-"""The tools: most are operations of the catalogue; those that compile, start and wait are written here.
+"""The tools: most are operations of the catalog; those that compile, start and wait are written here.
 
 A tool has typed parameters, structured output with its schema, and the product's own errors.
 """
@@ -22,7 +22,7 @@ from pydantic import Field
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.mcp.clients import RequestClient
 from afl.operations import serialization
-from afl.operations.catalogue import named
+from afl.operations.catalog import named
 from afl.operations.operation import Operation
 from afl.operations.problems import problem_of
 from afl.operations.program import sources, submission

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from afl.kernel import telemetry
-from afl.kernel.unraisable import to_thread
+from afl.kernel.user_thread import to_thread
 from afl.models.messages import Reply, Request
 from afl.models.usage import PRICES, Prices
 
@@ -33,7 +33,7 @@ class Model(Protocol):
 async def complete_async(model: Model, request: Request, on_text: OnText | None = None) -> Reply:
     """`complete` for asyncio, on a thread of its own; `on_text` is called in the loop.
 
-    Whoever is cancelled here leaves at once; the call itself ends unheard.
+    Whoever is canceled here leaves at once; the call itself ends unheard.
     """
     loop = asyncio.get_running_loop()
 

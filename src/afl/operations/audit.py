@@ -22,7 +22,7 @@ DONE, REFUSED, FAILED = "done", "refused", "failed"
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One action: `operation` by its name in the catalogue, `outcome` is done, refused or failed."""
+    """One action: `operation` by its name in the catalog, `outcome` is done, refused or failed."""
 
     id: str
     time: int

@@ -1,4 +1,4 @@
-"""One operation of the catalogue: its function, what it works on, who may call it, and its place in the HTTP API."""
+"""One operation of the catalog: its function, what it works on, who may call it, and its place in the HTTP API."""
 
 from __future__ import annotations
 

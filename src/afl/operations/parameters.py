@@ -14,7 +14,7 @@ from msgspec import Meta
 from afl.kernel.bounds import LONGEST_NAME, LONGEST_RUN_ID
 
 LONGEST_SOURCE = 1 << 20
-RUN_STATES = ("created", "running", "paused", "completed", "failed", "cancelled")
+RUN_STATES = ("created", "running", "paused", "completed", "failed", "canceled")
 TASK_STATES = ("pending", "running", "completed", "failed", "ignored", "canceled")
 
 
@@ -31,7 +31,7 @@ LongPoll = Annotated[float, Meta(ge=0, le=30, description="How long to wait for 
 Milliseconds = Annotated[int, Meta(ge=0, le=2**53, description="A time, in milliseconds.")]
 Dollars = Annotated[float, Meta(ge=0, le=1e12, description="What its models may cost, in US dollars.")]
 Tokens = Annotated[int, Meta(ge=0, le=2**53, description="How many tokens its models may use.")]
-Run = Annotated[str, about("The run's id, or enough of its beginning.")]
+Run = Annotated[str, about("The run's id, or its first characters.")]
 RunId = Annotated[
     str,
     Meta(
@@ -41,7 +41,7 @@ RunId = Annotated[
 ]
 RunName = Annotated[str, Meta(max_length=LONGEST_NAME, description="What the run is called in lists.")]
 Tags = Annotated[Mapping[str, str], about("What the run can be found by: texts by name.")]
-LatestRun = Annotated[str, about("The run's id, or enough of its beginning; the latest.")]
+LatestRun = Annotated[str, about("The run's id, or its first characters. Default: the latest run.")]
 Workflow = Annotated[str, about("The workflow's full name, such as news.MorningPage.")]
 RunStateName = Annotated[str, Meta(description="Only runs in this state.", extra={"choices": RUN_STATES})]
 TaskStateName = Annotated[
@@ -49,7 +49,7 @@ TaskStateName = Annotated[
     Meta(description="Only tasks in this state; running and pending ones.", extra={"choices": TASK_STATES}),
 ]
 ApprovalId = Annotated[
-    str, about("The approval's id, or enough of its beginning; or the run, if it waits for one answer.")
+    str, about("The approval's id, or its first characters; or the run, if it waits for one answer.")
 ]
 Turn = Annotated[
     str, about("The turn's id, or enough of its beginning; an agent: its turn; nothing: the latest.")

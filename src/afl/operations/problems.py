@@ -38,6 +38,7 @@ class RemoteError(AgentFlowError, hint="Look at the text; the server said it."):
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.message)
         self.problem = problem
+        self.code = problem.code
 
 
 class ServerAway(AgentFlowError, hint="Start it with `afl dashboard`, or correct --server (AFL_SERVER)."):

@@ -29,6 +29,15 @@ def span(milliseconds: float) -> str:
     return f"{max(0, int(milliseconds))} ms"
 
 
+def left(milliseconds: float) -> str:
+    """A time that is left, to the minute: `7 h 59 min`; rounded to whole hours, 8 of them would look like 7 at once."""
+    if milliseconds < HOUR:
+        return span(milliseconds)
+    large, small, words = (DAY, HOUR, ("d", "h")) if milliseconds >= DAY else (HOUR, MINUTE, ("h", "min"))
+    whole, rest = divmod(int(milliseconds), large)
+    return f"{whole} {words[0]} {rest // small} {words[1]}" if rest >= small else f"{whole} {words[0]}"
+
+
 def ago(moment: int) -> str:
     """How long ago a moment of the wall clock was."""
     return f"{span(wall_ms() - moment)} ago"

@@ -6,7 +6,7 @@ AgentFlowError
     ├── EvaluationError         ├── UnresolvedReferenceError (old name ReferenceError)
     ├── DependencyNotSatisfiedError  ├── InvalidTransitionError  ├── ConcurrencyError
     ├── EventError              ├── VersionMismatchError    ├── ResultError
-    ├── WorkCancelled           nobody waits for a handler's answer any more
+    ├── WorkCanceled           nobody waits for a handler's answer any more
     └── StepFailure             why a step, and with it a run, failed: where, in which facet, at which line
 """
 
@@ -25,7 +25,7 @@ class WorkflowRuntimeError(
     """Base of the runtime's errors."""
 
 
-class WorkCancelled(WorkflowRuntimeError, hint="Let it pass: stop working and clean up."):
+class WorkCanceled(WorkflowRuntimeError, hint="Let it pass: stop working and clean up."):
     """Nobody waits for a handler's answer any more."""
 
 

@@ -246,7 +246,7 @@ class LocalRunner:
         worker.runs.release_all()
 
     def _taken_away(self, workflow_id: WorkflowId) -> ExecutionResult:
-        """Somebody paused, cancelled or took the run."""
+        """Somebody paused, canceled or took the run."""
         self._let_go()
         run = self._store.get_run(workflow_id)
         if run is None:

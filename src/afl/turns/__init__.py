@@ -1,9 +1,9 @@
 """Turns: agents that converse and call tools, with every step in a store.
 
-    guide = agent("guide", "You help travellers.", tools=[weather, book])     # for `afl turns chat`, `afl turns worker`
+    guide = agent("guide", "You help travelers.", tools=[weather, book])     # for `afl turns chat`, `afl turns worker`
 
     async with open_agents(model=ClaudeModel()) as agents:                    # for programs
-        await agents.define("guide", "You help travellers.", tools=[weather, book])
+        await agents.define("guide", "You help travelers.", tools=[weather, book])
         print((await agents.ask("guide", "Is it warm in Oslo?")).text)
 
 The protocol (docs/turns-protocol.md) is one level below: L0Engine has its primitives, `transitions` what a turn goes

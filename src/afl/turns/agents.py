@@ -1,7 +1,7 @@
 """Agents for Python programs: define them, talk to them, await what they deliver.
 
 async with open_agents(model=ClaudeModel()) as agents:
-    await agents.define("guide", "You help travellers.", tools=[weather, book])
+    await agents.define("guide", "You help travelers.", tools=[weather, book])
     print((await agents.ask("guide", "Is it warm in Oslo?")).text)
 """
 

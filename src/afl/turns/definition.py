@@ -1,6 +1,6 @@
 """Agents as declarations: what a module says at its top level, and a worker or a chat makes true in a store.
 
-guide = agent("guide", "You help travellers.", tools=[weather, book])
+guide = agent("guide", "You help travelers.", tools=[weather, book])
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class L0Engine:
         agent_id: str,
         cards: Sequence[NewCard],
     ) -> L0Result:
-        """The caller may be cancelled during the commit: the worker then runs the turn all the same.
+        """The caller may be canceled during the commit: the worker then runs the turn all the same.
 
         Should the transaction have been rolled back, the first transition of the turn is fenced.
         """

@@ -135,7 +135,7 @@ def test_an_agent_that_is_not_there_yet_is_waited_for(crossing: Crossing) -> Non
     assert crossing.resume(report.run, bridges).outputs == {"answer": "hello"}
 
 
-def test_a_cancelled_run_stops_the_turn_at_work(crossing: Crossing) -> None:
+def test_a_canceled_run_stops_the_turn_at_work(crossing: Crossing) -> None:
     gate = Gate()
 
     def slow() -> str:

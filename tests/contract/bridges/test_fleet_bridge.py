@@ -161,15 +161,15 @@ def test_what_the_fleet_refuses_fails_the_step(
 
 def test_cancel_and_timeout_end_the_run(crossing: Crossing, principal: PrincipalProcess) -> None:
     bridges = host(crossing, principal)
-    cancelled = crossing.submit(source("slow"))
-    task = crossing.task(cancelled)
+    canceled = crossing.submit(source("slow"))
+    task = crossing.task(canceled)
     eventually(lambda: _status(principal, task.uuid) is Status.RUNNING)
-    cancel(crossing.store, cancelled)
-    eventually(lambda: _status(principal, task.uuid) is Status.CANCELLED)
-    eventually(lambda: crossing.is_told(cancelled))
+    cancel(crossing.store, canceled)
+    eventually(lambda: _status(principal, task.uuid) is Status.CANCELED)
+    eventually(lambda: crossing.is_told(canceled))
     late = crossing.run(source("slow", policy="with Timeout(ms = 300)"), bridges=bridges)
     assert late.error is not None and late.error.error_type == "Timeout"
-    eventually(lambda: _status(principal, crossing.task(late.run).uuid) is Status.CANCELLED)
+    eventually(lambda: _status(principal, crossing.task(late.run).uuid) is Status.CANCELED)
 
 
 def _status(principal: PrincipalProcess, run_id: str) -> Status | None:
@@ -186,7 +186,7 @@ def test_somebody_who_cancels_the_run_fails_the_step(crossing: Crossing, princip
         client.call(CancelRun(task.uuid, "the disk is full"))
     crossing.until(run, "failed")
     error = crossing.task(run).error
-    assert error is not None and error["type"] == "FleetCancelled" and "the disk is full" in error["message"]
+    assert error is not None and error["type"] == "FleetCanceled" and "the disk is full" in error["message"]
 
 
 def test_a_principal_that_is_away_is_waited_for(crossing: Crossing, tmp_path: Path) -> None:

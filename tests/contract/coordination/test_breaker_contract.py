@@ -194,7 +194,7 @@ def test_a_half_open_circuit_lets_only_so_many_calls_through(make: Make) -> None
     run(scene())
 
 
-def test_a_cancelled_half_open_call_gives_its_place_back(make: Make) -> None:
+def test_a_canceled_half_open_call_gives_its_place_back(make: Make) -> None:
     async def scene() -> None:
         async with make(
             failure_threshold=1, timeout_seconds=10, half_open_max_calls=1, success_threshold=1

@@ -97,10 +97,10 @@ def test_a_handler_may_take_longer_than_a_reservation(office: Office) -> None:
     office(story)
 
 
-def test_a_handler_that_lost_its_message_is_cancelled(office: Office) -> None:
+def test_a_handler_that_lost_its_message_is_canceled(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator()
-        began, cancelled = asyncio.Event(), asyncio.Event()
+        began, canceled = asyncio.Event(), asyncio.Event()
 
         async def handler(received: ReceivedMessage) -> None:
             if received.queue_message.delivery_attempts:
@@ -109,7 +109,7 @@ def test_a_handler_that_lost_its_message_is_cancelled(office: Office) -> None:
             try:
                 await asyncio.Event().wait()
             except asyncio.CancelledError:
-                cancelled.set()
+                canceled.set()
                 raise
 
         await coordinator.send_message(ANN, BOB, letter())
@@ -117,7 +117,7 @@ def test_a_handler_that_lost_its_message_is_cancelled(office: Office) -> None:
             await began.wait()
             await post.pass_time(1)
             async with asyncio.timeout(60):
-                await cancelled.wait()
+                await canceled.wait()
             await emptied(coordinator)
 
     office(story)
@@ -168,7 +168,7 @@ def test_what_is_unfinished_after_the_grace_goes_back_uncounted(office: Office) 
     office(story)
 
 
-def test_a_cancelled_run_gives_its_messages_back(office: Office) -> None:
+def test_a_canceled_run_gives_its_messages_back(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator()
         began = asyncio.Event()

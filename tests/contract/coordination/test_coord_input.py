@@ -208,7 +208,7 @@ def test_unknown_tokens_do_nothing(office: Office, token: str) -> None:
         {"backoff_factor": 0.5},
         {"backoff_max": math.nan},
         {"jitter": 1.1},
-        {"ageing": -1},
+        {"aging": -1},
         {"dedup_window": "60"},
         {"fallback_interval": 0},
         {"no_such_option": 1},

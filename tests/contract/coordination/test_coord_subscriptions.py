@@ -88,10 +88,10 @@ def test_what_is_in_the_queue_is_selected_as_well(office: Office) -> None:
     office(story)
 
 
-@pytest.mark.parametrize("ageing", [0.0, 1.0])
-def test_order_and_priority_hold_among_those_that_are_handed(office: Office, ageing: float) -> None:
+@pytest.mark.parametrize("aging", [0.0, 1.0])
+def test_order_and_priority_hold_among_those_that_are_handed(office: Office, aging: float) -> None:
     async def story(post: Post) -> None:
-        coordinator = post.coordinator(ageing=ageing)
+        coordinator = post.coordinator(aging=aging)
         await coordinator.subscribe(BOB, [REQUEST])
         for number in range(250):
             await coordinator.send_message(ANN, BOB, letter(number, kind=EVENT, priority=HIGH))

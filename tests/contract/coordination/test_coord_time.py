@@ -1,4 +1,4 @@
-"""Delays, times to live, windows of deduplication, ageing."""
+"""Delays, times to live, windows of deduplication, aging."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_what_was_refused_is_no_duplicate_later(office: Office) -> None:
 
 def test_waiting_raises_a_message(office: Office) -> None:
     async def story(post: Post) -> None:
-        coordinator = post.coordinator(ageing=10.0)
+        coordinator = post.coordinator(aging=10.0)
         await coordinator.send_message(ANN, BOB, letter("low", priority=LOW))
         await post.pass_time(11)
         await coordinator.send_message(ANN, BOB, letter("normal", priority=NORMAL))
@@ -154,7 +154,7 @@ def test_waiting_raises_a_message(office: Office) -> None:
     office(story)
 
 
-def test_without_ageing_priorities_are_strict(office: Office) -> None:
+def test_without_aging_priorities_are_strict(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator()
         await coordinator.send_message(ANN, BOB, letter("low", priority=LOW))

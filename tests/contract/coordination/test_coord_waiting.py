@@ -198,7 +198,7 @@ def test_messages_as_a_stream(office: Office) -> None:
     office(story)
 
 
-def test_a_cancelled_receive_loses_nothing(office: Office) -> None:
+def test_a_canceled_receive_loses_nothing(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator(retry_attempts=0)
         await coordinator.send_message(ANN, BOB, letter())

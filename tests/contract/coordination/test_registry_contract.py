@@ -42,7 +42,7 @@ def test_a_registered_agent_is_listed_with_everything(here: Here) -> None:
     async def scene() -> None:
         async with here() as there:
             registry = there.registry()
-            agent = Helper(instance="a", capabilities=["summarise"])
+            agent = Helper(instance="a", capabilities=["summarize"])
             agent.state = {"seen": 3}
             registry.register(agent)
             (found,) = await registry.list_registered()
@@ -52,7 +52,7 @@ def test_a_registered_agent_is_listed_with_everything(here: Here) -> None:
             assert found["alive"] is True
             assert found["last_heartbeat"] > 0
             assert found["state"] == {"seen": 3}
-            assert [each["name"] for each in found["capabilities"]] == ["summarise"]
+            assert [each["name"] for each in found["capabilities"]] == ["summarize"]
             assert await there.registry().get(A) == found, "and others see it"
             assert await registry.get(B) is None
 

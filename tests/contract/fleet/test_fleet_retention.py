@@ -10,7 +10,7 @@ from support.fleet_stores import LEASE_MS, START_MS, Keeper, log_record
 
 from afl.fleet.messages import LogPage, RunRecord, Status
 from afl.fleet.principal import logs, retention, views
-from afl.fleet.principal.catalogue import Catalogue
+from afl.fleet.principal.catalog import Catalog
 from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.retention import BLOCKS, RUNS, Retention
@@ -132,7 +132,7 @@ def test_word_of_a_run_that_is_gone_is_taken_and_changes_nothing(keeper: Keeper)
 def test_the_principal_keeps_so_many_days(keeper: Keeper, tmp_path: Path, days: int, left: list[str]) -> None:
     end_one(keeper, "a")
     keeper.now += 2 * DAY_MS + 1_000
-    context = PrincipalContext(keeper.store, Catalogue(tmp_path), Registry(keeper.store.wall))
+    context = PrincipalContext(keeper.store, Catalog(tmp_path), Registry(keeper.store.wall))
     assert asyncio.run(Retention(context, days).look()) == 1 - len(left)
     found = keeper.store.read(lambda tx: tx.all(Query.of("select run_id from fleet_runs")))
     assert [row["run_id"] for row in found] == left

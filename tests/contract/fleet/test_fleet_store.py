@@ -200,25 +200,25 @@ def test_cancel(keeper: Keeper) -> None:
         keeper.enqueue(name)
     keeper.claim("i")
     keeper.say("i", "a", 1, S.RUNNING)
-    assert keeper.cancel("b")["status"] == "CANCELLED"
+    assert keeper.cancel("b")["status"] == "CANCELED"
     assert keeper.cancel("a")["status"] == "RUNNING"
     assert keeper.claim("i") is None
     assert keeper.beat("i", ("a", 1)).cancel == ["a"]
-    keeper.say("i", "a", 1, S.CANCELLED)
-    assert keeper.run("a").status is S.CANCELLED
-    assert keeper.cancel("a")["status"] == "CANCELLED"
+    keeper.say("i", "a", 1, S.CANCELED)
+    assert keeper.run("a").status is S.CANCELED
+    assert keeper.cancel("a")["status"] == "CANCELED"
     with pytest.raises(RequestRefused, match="No run exists with id x"):
         keeper.cancel("x")
 
 
-def test_a_cancelled_run_whose_agent_dies_is_cancelled_and_never_queued_again(keeper: Keeper) -> None:
+def test_a_canceled_run_whose_agent_dies_is_canceled_and_never_queued_again(keeper: Keeper) -> None:
     keeper.enqueue("a", requeues=5)
     keeper.claim("i")
     keeper.say("i", "a", 1, S.RUNNING)
     keeper.cancel("a")
     keeper.now += LEASE_MS + 1
     [expired] = keeper.expire()
-    assert expired.status is S.CANCELLED and keeper.beat("i", ("a", 1)).cancel == ["a"]
+    assert expired.status is S.CANCELED and keeper.beat("i", ("a", 1)).cancel == ["a"]
 
 
 def test_runs_behind_open_ones_wait_their_turn(keeper: Keeper) -> None:
@@ -384,8 +384,8 @@ def test_lists_of_runs(keeper: Keeper) -> None:
     assert listed() == ["r4", "r3", "r2", "r1", "r0"]
     assert listed(limit=2, before="r3") == ["r2", "r1"]
     assert listed(workflow_id="even") == ["r4", "r2", "r0"]
-    assert listed(statuses=[S.CANCELLED]) == ["r4"]
-    assert listed(workflow_id="odd", statuses=[S.CANCELLED]) == []
+    assert listed(statuses=[S.CANCELED]) == ["r4"]
+    assert listed(workflow_id="odd", statuses=[S.CANCELED]) == []
 
 
 def test_recent_statuses_are_the_latest_of_ten_workflows(keeper: Keeper) -> None:

@@ -1,4 +1,4 @@
-"""A store with its notifier, and a neighbour: what the notifier tests share."""
+"""A store with its notifier, and a neighbor: what the notifier tests share."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Served:
             self.database.write(touch)
 
     @contextmanager
-    def neighbour(self) -> Iterator[subprocess.Popen[str]]:
+    def neighbor(self) -> Iterator[subprocess.Popen[str]]:
         """Another process with the same store and notifier."""
         process = subprocess.Popen(
             [sys.executable, str(PROGRAM), self.store, self.doorbell],

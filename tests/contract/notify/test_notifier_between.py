@@ -19,8 +19,8 @@ crossing = pytest.mark.parametrize("served", ["sqlite", "postgres", "nats"], ind
 
 @crossing
 def test_a_notification_of_another_process_arrives(served: Served, topic: str) -> None:
-    with served.neighbour() as neighbour, served.notifier.subscribe([topic]) as subscription:
-        assert tell(neighbour, f"notify {topic}") == "notified"
+    with served.neighbor() as neighbor, served.notifier.subscribe([topic]) as subscription:
+        assert tell(neighbor, f"notify {topic}") == "notified"
         assert receive(subscription, topic)
 
 
@@ -35,8 +35,8 @@ def test_a_notification_of_a_process_that_ends_at_once_arrives(served: Served, t
 def test_no_notification_is_lost_between_two_processes(served: Served, topic: str) -> None:
     count = Query.of("select count(*) as n from touched where topic = :topic", name="count")
     question, reply = f"{topic}:question", f"{topic}:reply"
-    with served.neighbour() as neighbour, served.notifier.subscribe([reply]) as subscription:
-        assert tell(neighbour, f"echo {question} {reply}") == "listening"
+    with served.neighbor() as neighbor, served.notifier.subscribe([reply]) as subscription:
+        assert tell(neighbor, f"echo {question} {reply}") == "listening"
         for asked in range(1, 51):
             served.notify(question)
             while served.database.select(count, topic=reply)[0]["n"] < asked:
@@ -64,8 +64,8 @@ def test_a_forked_child_subscribes_and_notifies_and_leaves_the_parent_intact(
         assert receive(subscription, topic)
         served.notifier.notify(topic)
         assert receive(subscription, topic), "the parent's transport has survived its child"
-        with served.neighbour() as neighbour:
-            assert tell(neighbour, f"notify {topic}") == "notified"
+        with served.neighbor() as neighbor:
+            assert tell(neighbor, f"notify {topic}") == "notified"
             assert receive(subscription, topic)
 
 
@@ -95,6 +95,6 @@ def test_after_a_restart_of_the_server_all_are_notified_and_notifications_arrive
             served.notifier.notify("while-away")  # neither fails nor waits
             assert stack.up([service])[service] == url
             assert subscription.wait(SECONDS) == {topic}, "something may have been notified meanwhile"
-            with served.neighbour() as neighbour:
-                assert tell(neighbour, f"notify {topic}") == "notified"
+            with served.neighbor() as neighbor:
+                assert tell(neighbor, f"notify {topic}") == "notified"
                 assert receive(subscription, topic)

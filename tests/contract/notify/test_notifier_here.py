@@ -122,10 +122,10 @@ def test_waiting_from_asyncio(served: Served, topic: str) -> None:
             await served.database.run("write", lambda tx: tx.run(TOUCH, topic=topic))
             served.notifier.notify(topic)
             later = await waiting
-            cancelled = asyncio.create_task(subscription.wait_async())
+            canceled = asyncio.create_task(subscription.wait_async())
             await asyncio.sleep(0)
-            cancelled.cancel()
-            await asyncio.wait([cancelled])
+            canceled.cancel()
+            await asyncio.wait([canceled])
             served.notifier.notify(topic)
             while not (after := await subscription.wait_async(SECONDS)):
                 pass

@@ -80,9 +80,9 @@ def create(path: Path) -> None:
 
 @pytest.mark.usefixtures("reported_only")
 def test_the_kernel_reports_each_commit_of_another_process(served: Served, topic: str) -> None:
-    with served.neighbour() as neighbour, served.notifier.subscribe([topic]) as subscription:
+    with served.neighbor() as neighbor, served.notifier.subscribe([topic]) as subscription:
         for _ in range(20):
-            assert tell(neighbour, f"notify {topic}") == "notified"
+            assert tell(neighbor, f"notify {topic}") == "notified"
             assert receive(subscription, topic)
 
 
@@ -184,30 +184,30 @@ def test_closing_ends_the_thread_that_waits_for_the_kernel(tmp_path: Path) -> No
 @pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
 def test_a_forked_child_takes_no_report_from_its_parent(served: Served, topic: str) -> None:
     def in_child() -> None:
-        with served.neighbour() as neighbour, served.notifier.subscribe([topic]) as subscription:
+        with served.neighbor() as neighbor, served.notifier.subscribe([topic]) as subscription:
             for _ in range(5):
-                assert tell(neighbour, f"notify {topic}") == "notified"
+                assert tell(neighbor, f"notify {topic}") == "notified"
                 assert receive(subscription, topic)
 
     with served.notifier.subscribe([topic]) as subscription:
         served.notify(topic)
         assert receive(subscription, topic)
         assert forked(in_child) == 0
-        assert receive(subscription, topic), "the child's neighbour has committed"
-        with served.neighbour() as neighbour:
+        assert receive(subscription, topic), "the child's neighbor has committed"
+        with served.neighbor() as neighbor:
             for _ in range(5):
-                assert tell(neighbour, f"notify {topic}") == "notified"
+                assert tell(neighbor, f"notify {topic}") == "notified"
                 assert receive(subscription, topic)
 
 
 @pytest.mark.usefixtures("reported_only")
 def test_no_notification_is_lost_however_two_processes_interleave(served: Served, topic: str) -> None:
-    """The neighbour answers each commit with one; bursts and work of any length shift them against each other."""
+    """The neighbor answers each commit with one; bursts and work of any length shift them against each other."""
     chance = random.Random(topic)
     question, reply = f"{topic}:question", f"{topic}:reply"
     asked = 0
-    with served.neighbour() as neighbour, served.notifier.subscribe([reply]) as subscription:
-        assert tell(neighbour, f"echo {question} {reply}") == "listening"
+    with served.neighbor() as neighbor, served.notifier.subscribe([reply]) as subscription:
+        assert tell(neighbor, f"echo {question} {reply}") == "listening"
         for _ in range(300):
             for _ in range(chance.choice([1, 1, 1, 2, 5])):
                 served.notify(question)

@@ -169,21 +169,21 @@ def test_a_turn_that_has_just_ended_is_not_given_up(house: House) -> None:
 
     async def main() -> None:
         engine = L0Engine(house.database, LocalBus(house.database))
-        held, cancelled = HeldLeases(engine, "nobody", 1), asyncio.Event()
+        held, canceled = HeldLeases(engine, "nobody", 1), asyncio.Event()
 
         async def work() -> None:
             try:
                 await asyncio.Event().wait()
             finally:
-                cancelled.set()
+                canceled.set()
 
         held.run(head, work())
         await held.renew()
         await asyncio.sleep(0)
-        assert held.free == 0 and not cancelled.is_set()
+        assert held.free == 0 and not canceled.is_set()
         await held.renew()
         assert held.free == 1
-        await cancelled.wait()
+        await canceled.wait()
 
     asyncio.run(main())
 

@@ -145,7 +145,7 @@ def test_a_consumer_hears_what_was_published_while_it_was_away(
             engine.relay.notify()
             await engine.bus.consume(f"c_{project}", pattern, second)
             while (await second.until(len(second.messages) + 1))[-1].payload["agent_turn_id"] != after[-1]:
-                continue  # the last of the first three may come again: its acknowledgement was cut off
+                continue  # the last of the first three may come again: its acknowledgment was cut off
             told = [m.payload["agent_turn_id"] for m in [*first.messages, *second.messages]]
             return [*before, *after], told
 

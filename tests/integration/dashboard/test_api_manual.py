@@ -17,7 +17,7 @@ from afl import __version__
 from afl.dashboard.api import manual
 from afl.kernel.errors import MissingExtraError
 from afl.operations.access import Role
-from afl.operations.catalogue import PUBLIC, named
+from afl.operations.catalog import PUBLIC, named
 from afl.operations.operation import Operation
 
 DOCS = f"{API}/docs"
@@ -83,7 +83,7 @@ def test_an_example_is_a_request_that_is_understood(client: TestClient, operatio
     assert code not in ("request-error", "not-found", "method-not-allowed"), answer.text
 
 
-def test_texts_of_the_catalogue_are_texts(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_texts_of_the_catalog_are_texts(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     operation = dataclasses.replace(named("list_runs"), summary=MARKUP)
     argument = manual.Argument(MARKUP, MARKUP, MARKUP, MARKUP)
     entry = manual.Entry(operation, MARKUP, (argument,), f"curl '{MARKUP}'", "")

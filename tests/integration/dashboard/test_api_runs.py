@@ -57,7 +57,7 @@ def test_a_result_that_does_not_fit_is_refused_and_the_step_still_waits(client: 
 def test_pause_cancel_and_retry(client: TestClient) -> None:
     run = submit(client)
     evaluate(client, run)
-    for verb, state in (("pause", "paused"), ("unpause", "running"), ("cancel", "cancelled")):
+    for verb, state in (("pause", "paused"), ("unpause", "running"), ("cancel", "canceled")):
         change = client.post(f"{API}/runs/{run}/{verb}").json()
         assert (change["state"], change["changed"]) == (state, True)
     assert client.post(f"{API}/runs/{run}/cancel").json()["changed"] is False

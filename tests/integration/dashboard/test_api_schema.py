@@ -25,7 +25,7 @@ from support.principals import running_principal
 
 from afl.dashboard.api.description import description
 from afl.operations.access import Role
-from afl.operations.catalogue import PUBLIC
+from afl.operations.catalog import PUBLIC
 
 # What is refused for its meaning (a source that does not compile) fits the schema all the same: the check that good
 # data is accepted would call that wrong.

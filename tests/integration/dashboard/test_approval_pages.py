@@ -124,7 +124,7 @@ def test_rejecting_says_why_and_who(house: Visitors) -> None:
 def test_a_viewer_answers_nothing(house: Visitors) -> None:
     path = f"/approvals/{id_of(house, 'boss')}"
     text = house.viewer.read(path)
-    assert "takes the role operator" in text and "Approve" not in text
+    assert "requires the operator role" in text and "Approve" not in text
     assert house.viewer.send(f"{path}/answer").status_code == 403
     assert house.viewer.send(f"{path}/reject", feedback="no").status_code == 403
     assert house.store.find_tasks(TaskFilter(name="t.Sign"))[0].state == TaskState.PENDING

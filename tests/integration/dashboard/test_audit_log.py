@@ -17,7 +17,7 @@ from afl.kernel.settings import Settings
 from afl.operations import audit
 from afl.operations.access import Caller, Role
 from afl.operations.audit import read_audit
-from afl.operations.catalogue import OPERATIONS, PUBLIC
+from afl.operations.catalog import OPERATIONS, PUBLIC
 from afl.operations.operation import Operation
 from afl.operations.run import control
 from afl.operations.run.runs import opened
@@ -83,7 +83,7 @@ def test_an_action_says_who_did_what_to_what_from_where(store_url: str) -> None:
         run = client.post(f"{API}/runs", json={"source": SOURCE}).json()["run"]
         client.post(f"{API}/runs/{run}/cancel")
         shown = client.get(f"{API}/runs/{run}").json()["tree"]["run"]
-        assert shown["reason"] == "cancelled by operator operator"
+        assert shown["reason"] == "canceled by operator operator"
     with client_of(with_users(store_url), Role.ADMIN) as client:
         last, first = entries(client)
     assert (first["operation"], first["subject"]) == ("submit_run", run)

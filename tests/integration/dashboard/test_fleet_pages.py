@@ -23,12 +23,12 @@ description: Prints a page <b>and</b> reads it.
 params:
   title: {type: string, description: Its headline.}
   copies: {type: integer, default: 2}
-  colour: {type: boolean, default: true}
+  color: {type: boolean, default: true}
   size: {type: string, default: A4, choices: [A4, A5]}
 tasks:
   write:
     name: Write it
-    config: !Subprocess {cmd: echo, args: ["{{ params.title }} {{ params.copies }} {{ params.colour }}"]}
+    config: !Subprocess {cmd: echo, args: ["{{ params.title }} {{ params.copies }} {{ params.color }}"]}
   read: {name: Read it, depends: [write], config: !Subprocess {cmd: sh, args: ["-c", "echo too small >&2; exit 3"]}}
   bin: {name: Throw away, depends: [read], config: !Subprocess {cmd: echo, args: [gone]}}
 """
@@ -74,7 +74,7 @@ def test_workflows_with_problems_of_their_files_and_agents(house: Visitors) -> N
     shown = "Paper paper · Prints a page <b>and</b> reads it. 3"
     text = eventually(lambda: next((page for page in [house.viewer.read("/fleet")] if shown in page), None))
     assert "broken.yml" in text and "1 problem in workflow files" in text
-    assert "title, copies, colour, size" in text
+    assert "title, copies, color, size" in text
     assert "alive" in text
 
 
@@ -127,9 +127,9 @@ def test_cancel(house: Visitors) -> None:
     page = house.operator.open(f"/fleet/runs/{run}")
     assert f'data-live="fleet-run:{run}"' in page and "Cancel" in shown(page)
     assert house.operator.act(f"/fleet/runs/{run}/cancel").kind == "good"
-    until_over(run, Status.CANCELLED)
+    until_over(run, Status.CANCELED)
     text = house.operator.read(f"/fleet/runs/{run}")
-    assert "cancelled by operator" in text
+    assert "canceled by operator" in text
     again = house.operator.act(f"/fleet/runs/{run}/cancel")
     assert again.kind == "bad" and "already" in again.text
 
@@ -141,7 +141,7 @@ def test_a_viewer_starts_and_cancels_nothing(house: Visitors) -> None:
     assert house.viewer.send(f"/fleet/runs/{run}/cancel").status_code == 403
     assert "Cancel this run" not in house.viewer.open(f"/fleet/runs/{run}")
     house.operator.act(f"/fleet/runs/{run}/cancel")
-    until_over(run, Status.CANCELLED)
+    until_over(run, Status.CANCELED)
 
 
 def test_what_there_is_not(house: Visitors) -> None:

@@ -120,7 +120,7 @@ def test_only_an_admin_purges(house: Visitors) -> None:
     assert "Purge" not in house.operator.read("/messages/dead?agent=packer")
     assert house.operator.send("/messages/dead/purge", agent="packer").status_code == 403
     assert house.viewer.read("/messages/dead").count("dead-") == 2
-    assert house.admin.act("/messages/dead/purge", agent="packer").text == "2 messages of packer thrown away."
+    assert house.admin.act("/messages/dead/purge", agent="packer").text == "2 messages of packer deleted."
     assert "No dead letters" in house.viewer.read("/messages/dead")
 
 

@@ -48,7 +48,7 @@ def sources(tmp_path: Path) -> None:
 
 @pytest.fixture
 def finished(afl: Afl, sources: None, store: str) -> list[str]:
-    """A run that completed, one that failed and one that was cancelled; nothing in them moves any more."""
+    """A run that completed, one that failed and one that was canceled; nothing in them moves any more."""
     runs = [
         afl("submit", name, "--store", store).out.strip() for name in ("quiz.afl", "broken.afl", "quiz.afl")
     ]
@@ -71,7 +71,7 @@ def finished(afl: Afl, sources: None, store: str) -> list[str]:
 
 
 def test_what_is_looked_at_is_the_same(afl: Afl, finished: list[str], store: str, server: str) -> None:
-    done, failed, cancelled = finished
+    done, failed, canceled = finished
     commands = [
         ["list"],
         ["list", "--json", "--limit", "2"],
@@ -96,7 +96,7 @@ def test_what_is_looked_at_is_the_same(afl: Afl, finished: list[str], store: str
         ["logs", "-f", done, "--json"],
         ["wait", done],
         ["wait", failed],
-        ["wait", cancelled, "--json"],
+        ["wait", canceled, "--json"],
         ["schedules"],
         ["approvals"],
         ["approvals", "--json"],
@@ -225,7 +225,12 @@ class _Stranger(BaseHTTPRequestHandler):
             b'{"error": {"code": "not-found", "message": "Not Found"}}',
             "the server is AgentFlow 9.9, this is",
         ),
-        ("9.9", 409, b'{"error": {"code": "of-the-future", "message": "No way."}}', "Error: No way."),
+        (
+            "9.9",
+            409,
+            b'{"error": {"code": "of-the-future", "message": "No way."}}',
+            "error[of-the-future]: No way.",
+        ),
     ],
 )
 def test_another_server_is_told_from_ours(

@@ -1,4 +1,4 @@
-"""Who may do what: every operation of the catalogue, asked by everybody. Made from the table, so none is forgotten."""
+"""Who may do what: every operation of the catalog, asked by everybody. Made from the table, so none is forgotten."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 from support.dashboards import API, TOKENS, client_of, with_users
 
 from afl.operations.access import Role
-from afl.operations.catalogue import PUBLIC
+from afl.operations.catalog import PUBLIC
 from afl.operations.operation import Operation
 
 

@@ -200,14 +200,14 @@ def test_the_states_of_the_graph_come_alone(house: Visitors) -> None:
 # -- what can be done ------------------------------------------------------------------------------------------
 
 
-def test_a_run_is_paused_let_go_on_cancelled_and_retried(house: Visitors) -> None:
+def test_a_run_is_paused_let_go_on_canceled_and_retried(house: Visitors) -> None:
     run = house.run(CHAIN, {"n": 3})
     assert house.operator.act(f"/runs/{run}/pause").kind == "good"
     assert state_of(house, run) == "paused"
     assert "Nothing changed" in house.operator.act(f"/runs/{run}/pause").text
     assert house.operator.act(f"/runs/{run}/unpause").text == "The run goes on."
-    assert house.operator.act(f"/runs/{run}/cancel").text == "The run was cancelled."
-    assert state_of(house, run) == "cancelled"
+    assert house.operator.act(f"/runs/{run}/cancel").text == "The run was canceled."
+    assert state_of(house, run) == "canceled"
     told = house.operator.act(f"/runs/{run}/retry")
     assert (told.url, told.kind) == (f"/runs/{run}", "good")
     assert state_of(house, run) == "running"

@@ -118,5 +118,5 @@ def test_a_viewer_adds_nothing(house: Visitors) -> None:
     house.run(SOURCE, {"times": 1})
     fields = {"workflow": "t.Morning", "cron": "@daily", "field.times": "1"}
     assert house.viewer.send("/schedules", **fields).status_code == 403
-    assert "takes the role operator" in house.viewer.read("/schedules/new")
+    assert "requires the operator role" in house.viewer.read("/schedules/new")
     assert schedules(house.store) == []

@@ -86,7 +86,7 @@ def test_what_is_kept_is_listed_and_a_viewer_only_looks(house: Visitors) -> None
     text = house.viewer.read(f"/runs/{run}/signals?name=paid")
     assert "No step waits for a signal" in text
     assert "Not received yet paid second" in text and MARKUP in text
-    assert "that takes the role operator" in text
+    assert "that requires the operator role" in text
 
 
 def test_over_http(client: TestClient) -> None:

@@ -113,7 +113,7 @@ def test_a_task_says_why_it_does_not_move(house: Visitors) -> None:
     assert MARKUP in text
     assert "task-unserved" in text
     assert "several tasks begin with" in house.viewer.read(f"/tasks/{task.uuid[:2]}", 422)
-    assert "What it was given" in house.viewer.read(f"/tasks/{task.uuid}/fragment/facts")
+    assert "Input" in house.viewer.read(f"/tasks/{task.uuid}/fragment/facts")
 
 
 def test_a_failed_task_shows_its_error(house: Visitors) -> None:

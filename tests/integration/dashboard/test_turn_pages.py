@@ -100,7 +100,7 @@ def test_stopping_a_turn(house: Visitors, project: House) -> None:
     assert project.count("state.agent_inbox", "message_type = 'stop'") == 1
     now = project.head("ada")
     project.write(lambda tx: finish(tx, now, project.ending(now)))
-    assert house.operator.act(f"/turns/{turn}/stop").text == "It was over already."
+    assert house.operator.act(f"/turns/{turn}/stop").text == "It had already ended."
     assert "Stop" not in house.operator.read(f"/turns/{turn}")
     assert house.operator.send("/turns/nothing/stop").status_code == 303
 

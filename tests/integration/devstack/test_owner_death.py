@@ -22,7 +22,7 @@ with temporary_stack(sys.argv[1]) as stack:
     sys.stdin.read()
 """
 
-# Each test reports where its server is, then waits for ever: it can only be killed.
+# Each test reports where its server is, then waits forever: it can only be killed.
 HOLDING_TEST = """
 import os, threading
 from pathlib import Path

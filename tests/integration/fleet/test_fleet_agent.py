@@ -96,8 +96,8 @@ def test_a_command_cancels_a_run(tmp_path: Path) -> None:
 
     code, principal, agent = live(work, tmp_path)
     assert code == 0
-    assert principal.status("run") is Status.CANCELLED
-    assert principal.report(agent.identity.incarnation).last("a").status is Status.CANCELLED
+    assert principal.status("run") is Status.CANCELED
+    assert principal.report(agent.identity.incarnation).last("a").status is Status.CANCELED
 
 
 def test_what_runs_goes_on_through_an_outage_and_is_reported_after_it(

@@ -98,17 +98,17 @@ def test_a_followed_run_as_json_has_its_tasks_and_nothing_else_on_standard_outpu
     assert "left" in done.err
 
 
-def test_a_run_can_be_started_looked_at_and_cancelled(fleet: Afl) -> None:
+def test_a_run_can_be_started_looked_at_and_canceled(fleet: Afl) -> None:
     run_id = fleet("fleet", "run", "slow").out.strip()
     eventually(lambda: "● a" in fleet("fleet", "status", run_id).out)
     assert f"run {run_id} of slow" in fleet("fleet", "status", run_id[-8:]).out
-    cancelled = fleet("fleet", "cancel", run_id, "--reason", "not needed")
-    assert cancelled.code == 0 and run_id in cancelled.err
-    eventually(lambda: json.loads(fleet("fleet", "status", run_id, "--json").out)["status"] == "CANCELLED")
+    canceled = fleet("fleet", "cancel", run_id, "--reason", "not needed")
+    assert canceled.code == 0 and run_id in canceled.err
+    eventually(lambda: json.loads(fleet("fleet", "status", run_id, "--json").out)["status"] == "CANCELED")
     shown = fleet("fleet", "status", run_id).out
-    assert "■ a" in shown and "cancelled: not needed" in shown
+    assert "■ a" in shown and "canceled: not needed" in shown
     again = fleet("fleet", "cancel", run_id)
-    assert again.code == 1 and "CANCELLED already" in again.err
+    assert again.code == 1 and "CANCELED already" in again.err
 
 
 def test_lists_of_workflows_runs_and_agents(fleet: Afl) -> None:
@@ -245,7 +245,7 @@ def test_a_folder_to_begin_with(afl: Afl, tmp_path: Path, monkeypatch: pytest.Mo
     checked = afl("fleet", "check", "jobs/workflows", "--json")
     assert json.loads(checked.out) == {"workflows": ["example"], "problems": []}
     (tmp_path / "jobs" / "workflows" / "example.yml").write_text(BAD)
-    assert "everything is there already" in afl("fleet", "init", "jobs").err
+    assert "everything exists already" in afl("fleet", "init", "jobs").err
     assert (tmp_path / "jobs" / "workflows" / "example.yml").read_text() == BAD
     wrong = afl("fleet", "check", "jobs/workflows")
     assert wrong.code == 1 and "did you mean 'tasks'?" in wrong.err

@@ -87,7 +87,7 @@ def test_a_task_has_no_input() -> None:
 
 def stop_at_first_line(record: Record, manager: TaskManager) -> None:
     if isinstance(record, LogRecord):
-        manager.stop("run", Status.CANCELLED, "enough")
+        manager.stop("run", Status.CANCELED, "enough")
 
 
 def test_a_timeout_ends_a_task() -> None:
@@ -100,7 +100,7 @@ def test_a_timeout_ends_a_task() -> None:
 def test_a_task_that_ignores_sigterm_is_killed_with_its_children() -> None:
     program = 'trap "" TERM; sleep 600 & echo $!; while :; do sleep 600; done'
     report = run(workflow(t=shell(program)), resources=QUICK, receive=stop_at_first_line)
-    assert (report.last("t").status, report.last("t").exit_code) == (Status.CANCELLED, -9)
+    assert (report.last("t").status, report.last("t").exit_code) == (Status.CANCELED, -9)
     [child] = report.lines()
     assert eventually(lambda: is_gone(int(child)))
 
@@ -123,7 +123,7 @@ def test_a_daemon_that_left_its_group_is_found_when_the_task_is_ended() -> None:
     program = "setsid sh -c 'echo $$; exec sleep 600' & sleep 600"
     report = run(workflow(t=shell(program)), resources=QUICK, receive=stop_at_first_line)
     [daemon] = report.lines()
-    assert report.last("t").status is Status.CANCELLED
+    assert report.last("t").status is Status.CANCELED
     assert eventually(lambda: is_gone(int(daemon)))
 
 
@@ -146,7 +146,7 @@ def test_where_the_system_does_not_show_processes_the_group_is_ended(monkeypatch
     monkeypatch.setattr(reaper, "_PROC", "/no/such/folder")
     program = 'trap "" TERM; sleep 600 & echo $!; while :; do sleep 600; done'
     report = run(workflow(t=shell(program)), resources=QUICK, receive=stop_at_first_line)
-    assert (report.last("t").status, report.last("t").exit_code) == (Status.CANCELLED, -9)
+    assert (report.last("t").status, report.last("t").exit_code) == (Status.CANCELED, -9)
     [child] = report.lines()
     assert eventually(lambda: is_gone(int(child)))
 

@@ -124,7 +124,7 @@ def test_an_instance_nobody_fetched_is_tracked_too(peer: OldPeer) -> None:
 def test_errors_have_the_reference_texts(peer: OldPeer) -> None:
     assert peer.ask("RUNTASK", "nope") == b"CLIENTERROR\x01No workflow exists with id nope"
     assert peer.ask("RUNTASK") == b"CLIENTERROR\x01ParseError: Request is missing task_id"
-    assert peer.ask("HUH") == b"CLIENTERROR\x01ParseError: Unrecognised message type: HUH"
+    assert peer.ask("HUH") == b"CLIENTERROR\x01ParseError: Unrecognized message type: HUH"
     assert peer.ask("QUERYLOGS", "x", "", "", "") == b"CLIENTERROR\x01ParseError: Not a valid end timestamp"
 
 

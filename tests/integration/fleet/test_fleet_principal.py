@@ -106,8 +106,8 @@ def test_a_cancel_reaches_the_agent_through_its_parked_heartbeat(principal: Prin
         beat = Heartbeat(agent_id="a", incarnation="i", slots=5, running=[(run_id, 1)], wait_ms=WAIT_MS)
         parked = asyncio.create_task(client.call(beat))
         await eventually_async(lambda: _has_slots(client))
-        cancelled = await client.call(CancelRun(run_id, "enough"))
-        assert (cancelled.status, cancelled.cancel_reason) == (Status.PENDING, "enough")
+        canceled = await client.call(CancelRun(run_id, "enough"))
+        assert (canceled.status, canceled.cancel_reason) == (Status.PENDING, "enough")
         assert (await parked).cancel == [run_id]
         stranger = Heartbeat(agent_id="a", incarnation="i", running=[(run_id, 9), ("none", 1)])
         assert (await client.call(stranger)).lost == [run_id, "none"]

@@ -80,11 +80,11 @@ def test_functions_and_programs_run_on_the_cluster(cluster: str, tmp_path: Path)
 def test_cancel_ends_the_program_on_the_cluster(cluster: str, tmp_path: Path) -> None:
     def receive(record: Record, manager: TaskManager) -> None:
         if isinstance(record, LogRecord):
-            manager.stop("run", Status.CANCELLED, "enough")
+            manager.stop("run", Status.CANCELED, "enough")
 
     task = on_ray(cluster, tmp_path, cmd="sh", args=("-c", "echo $$; sleep 600"))
     report = run(workflow(t=task), resources=TaskResources(grace=60), receive=receive)
-    assert report.last("t").status is Status.CANCELLED
+    assert report.last("t").status is Status.CANCELED
     [pid] = report.lines(Level.INFO)
     assert eventually(lambda: is_gone(int(pid)))
     assert int(pid) != os.getpid()

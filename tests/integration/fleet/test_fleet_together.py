@@ -92,14 +92,14 @@ def test_a_run_from_its_trigger_to_its_end(principal: PrincipalProcess, tmp_path
         assert agent.drain() == 0, agent.log
 
 
-def test_a_run_is_cancelled_on_its_agent(principal: PrincipalProcess, tmp_path: Path) -> None:
+def test_a_run_is_canceled_on_its_agent(principal: PrincipalProcess, tmp_path: Path) -> None:
     with running_agent(principal.settings, tmp_path / "agent"), Client(principal.settings) as client:
         run_id = client.call(RunWorkflow(workflow_id="slow")).run_id
         eventually(lambda: client.call(GetRun(run_id)).run.status is Status.RUNNING)
         client.call(CancelRun(run_id, "not needed"))
         detail = ended(client, run_id)
-        assert (detail.run.status, detail.run.cancel_reason) == (Status.CANCELLED, "not needed")
-        assert [task.status for task in detail.tasks] == [Status.CANCELLED]
+        assert (detail.run.status, detail.run.cancel_reason) == (Status.CANCELED, "not needed")
+        assert [task.status for task in detail.tasks] == [Status.CANCELED]
 
 
 def test_lines_of_an_outage_arrive_once_and_in_order(principal: PrincipalProcess, tmp_path: Path) -> None:

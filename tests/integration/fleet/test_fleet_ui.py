@@ -170,7 +170,7 @@ def test_parameters_that_do_not_fit_are_told_before_anything_starts(principal: P
     played(principal.settings, story)
 
 
-def test_a_run_is_cancelled_with_a_reason(principal: PrincipalProcess) -> None:
+def test_a_run_is_canceled_with_a_reason(principal: PrincipalProcess) -> None:
     async def story(pilot: Pilot[None], main: MainScreen) -> None:
         await choose(pilot, main, "slow")
         await press_start(pilot, main)
@@ -182,7 +182,7 @@ def test_a_run_is_cancelled_with_a_reason(principal: PrincipalProcess) -> None:
         await until(pilot, lambda: main.overview.open_runs == 0)
         run = main.overview.run(run_id)
         assert run is not None
-        assert (run.status, run.cancel_reason) == (Status.CANCELLED, "why")
+        assert (run.status, run.cancel_reason) == (Status.CANCELED, "why")
         await pilot.press("c")
         assert top(pilot) is main  # there is nothing to cancel
 

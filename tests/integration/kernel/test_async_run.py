@@ -72,7 +72,7 @@ def test_cancellation_comes_after_a_transition_that_has_begun(database: Database
     assert ids(database) == [1]
 
 
-def test_a_cancelled_transition_that_fails_is_cancelled_quietly(database: Database) -> None:
+def test_a_canceled_transition_that_fails_is_canceled_quietly(database: Database) -> None:
     begun, go_on = threading.Event(), threading.Event()
 
     def work(tx: Transaction) -> None:

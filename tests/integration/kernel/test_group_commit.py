@@ -132,7 +132,7 @@ def test_an_interrupted_leader_leaves_the_rest_to_another(together: Together) ->
         run()
     finally:
         threading.excepthook = hook
-    # The first to wait led the group, was interrupted by its neighbour's transition, and was undone.
+    # The first to wait led the group, was interrupted by its neighbor's transition, and was undone.
     assert 0 not in outcomes
     assert outcomes[2] == 2
     assert len(runs) == 2

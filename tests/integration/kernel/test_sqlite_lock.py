@@ -1,4 +1,4 @@
-"""A process that keeps the write lock of an SQLite file: waited for, named, and not for ever."""
+"""A process that keeps the write lock of an SQLite file: waited for, named, and not forever."""
 
 from __future__ import annotations
 

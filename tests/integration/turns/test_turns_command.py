@@ -36,7 +36,7 @@ def answer(request: Request):
 
 
 model = ScriptedModel(answer)
-guide = agent("guide", "You help travellers.", tools=[weather], tags=["travel"])
+guide = agent("guide", "You help travelers.", tools=[weather], tags=["travel"])
 """
 CHAT = ("turns", "chat", "--module", "agents.py")
 

@@ -84,7 +84,7 @@ def test_with_no_hand_free_it_waits_to_be_claimed(place: Place) -> None:
     run(work)
 
 
-def test_a_sender_who_is_cancelled_leaves_a_turn_that_runs(
+def test_a_sender_who_is_canceled_leaves_a_turn_that_runs(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def work() -> None:

@@ -35,7 +35,7 @@ def enter(there: Office, agent: str, owner: str) -> None:
 
 
 def test_a_turn_in_our_name_that_we_do_not_know_of_is_given_away(place: Place) -> None:
-    """The answer to a claim was lost: without care its lease would be renewed for ever."""
+    """The answer to a claim was lost: without care its lease would be renewed forever."""
 
     async def work() -> None:
         slow = Barrier()

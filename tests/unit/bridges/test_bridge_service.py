@@ -256,7 +256,7 @@ def test_why_something_waits_is_in_the_log_until_it_is_begun(
 
 @pytest.mark.parametrize(
     ("act", "status", "told"),
-    [(cancel, "ERROR", "cancelled by"), (pause, "PAUSED", "paused by")],
+    [(cancel, "ERROR", "canceled by"), (pause, "PAUSED", "paused by")],
 )
 def test_whoever_waits_for_others_heeds_an_operator(
     crossing: Crossing, act: Callable[..., object], status: str, told: str

@@ -131,7 +131,7 @@ def test_one_that_cannot_be_called_off_keeps_no_other_waiting(crossing: Crossing
 def test_one_that_nobody_there_knows_is_called_off_again_when_all_is_looked_at_and_not_at_every_ring() -> (
     None
 ):
-    """A run with thousands of steps that was cancelled would have them all called off again for each new step."""
+    """A run with thousands of steps that was canceled would have them all called off again for each new step."""
     store = MemoryStore()
     with Crossing(store, "memory://", poll_interval_ms=600_000) as crossing:
         side = hosted(crossing)

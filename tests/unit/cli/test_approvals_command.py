@@ -50,7 +50,7 @@ def test_run_says_that_it_waits_for_a_person(afl: Afl, tmp_path: Path) -> None:
         f"Paused: run {run['run']} waits for a person.\n"
         "  pay.Check: waiting for someone in finance\n"
         "Answer it: afl approvals\n"
-        f"Go on with: afl resume {run['run']}\n"
+        f"Continue with: afl resume {run['run']}\n"
     )
     other = afl("run", "pay.afl", "pay.Pay", "-i", "amount=1", "-q", "--store", "sqlite:///other.db")
     assert "Answer it: afl approvals --store sqlite:///other.db\n" in other.err
@@ -68,14 +68,14 @@ def test_what_waits_is_listed(afl: Afl, waiting: str) -> None:
         heading, line = afl(*command).out.splitlines()
         assert heading.split()[:3] == ["APPROVAL", "FOR", "WHAT"]
         assert line.split()[:5] == [waiting, "finance", "Check", "the", "bill"]
-        assert line.endswith("in 4 h")
+        assert line.endswith("in 4 h 59 min")
     assert afl("approvals", "--group", "boss").err == "Nothing waits for boss\n"
 
 
 def test_a_question_is_shown_with_its_form(afl: Afl, waiting: str) -> None:
     shown = afl("approvals", "show", waiting[:-1]).out
     assert shown.startswith("Check the bill  open\n  for    finance\n")
-    assert "; expires in 4 h\n\nLook at the bill.\n\nGiven\n  amount: 9.5\n\nAnswer\n" in shown
+    assert "; expires in 4 h 59 min\n\nLook at the bill.\n\nGiven\n  amount: 9.5\n\nAnswer\n" in shown
     assert "  amount: Double, now 9.5 — what is paid\n" in shown
     assert "  note: String — why\n" in shown
     assert '  tags: [String], ["new"] if left out\n' in shown
@@ -96,7 +96,7 @@ def test_a_question_that_moves_on(afl: Afl, waiting: str) -> None:
     afl("run", "pay.afl", "pay.Signed", "-i", "n=1", "-q")
     (approval,) = result(afl("approvals", "--group", "boss", "--json"))
     shown = afl("approvals", "show", approval["id"]).out
-    assert "; board is asked in 1 h\n" in shown
+    assert "; board is asked in 1 h 29 min\n" in shown
     assert "\nAnswer\n" not in shown
     assert f"  afl approvals approve {approval['id']}\n" in shown
 
@@ -105,7 +105,7 @@ def test_approve(afl: Afl, waiting: str) -> None:
     done = afl("approvals", "approve", waiting, "--set", "note=it is right", "-s", "tags=a")
     (run,) = result(afl("list", "--json"))["runs"]
     assert done.err == (
-        f"Approved c of run {run['run']}; it goes on with the next server (or: afl resume {run['run']})\n"
+        f"Approved c of run {run['run']}; the next server continues it (or: afl resume {run['run']})\n"
     )
     assert result(afl("resume", run["run"], "-q")) == {"amount": 9.5, "note": "it is right"}
     shown = afl("approvals", "show", waiting).out
@@ -120,7 +120,7 @@ def test_approve(afl: Afl, waiting: str) -> None:
     [
         ([], "note: is required: write a text"),
         (["note=x", "amount=much"], "amount: write a number; got 'much'"),
-        (["note=x", "colour=red"], "colour: there is no such field; known: amount, note, tags"),
+        (["note=x", "color=red"], "color: there is no such field; known: amount, note, tags"),
     ],
 )
 def test_what_does_not_fit_is_refused(afl: Afl, waiting: str, given: list[str], problem: str) -> None:
@@ -137,7 +137,7 @@ def test_reject(afl: Afl, waiting: str) -> None:
     assert (told["rejected"], told["feedback"], told["step"]) == (True, "too much", "c")
     failed = afl("resume", told["run"], "-q")
     assert failed.code == 1
-    assert "Rejected: too much" in failed.err
+    assert "error[Rejected] pay.afl:7:9: too much" in failed.err
     again = afl("approvals", "approve", waiting, "--set", "note=x")
     assert again.code == 1
     assert f"approval {waiting} is rejected by {told['by']} already" in again.err

@@ -78,14 +78,15 @@ def test_check_counts_sources(afl: Afl, source: str, library: str) -> None:
 
 def test_a_missing_file(afl: Afl) -> None:
     done = afl("nope.afl")
-    assert (done.code, done.out, done.err) == (1, "", "Error: File not found: nope.afl\n")
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith("error[source-error]: File not found: nope.afl\n  hint: ")
 
 
 def test_a_positional_input_beside_primary(afl: Afl, source: str) -> None:
     done = afl(source, "--primary", source)
     assert done.code == 1
     assert done.err == (
-        "Error: Cannot use positional input with --primary/--library/--mongo/--maven. "
+        "error[input-error]: Cannot use positional input with --primary/--library/--mongo/--maven. "
         "Use --primary for the main source file.\n"
     )
 
@@ -93,15 +94,16 @@ def test_a_positional_input_beside_primary(afl: Afl, source: str) -> None:
 def test_a_configuration_file_that_is_not_there(afl: Afl, tmp_path: Path) -> None:
     (tmp_path / "a.afl").write_text("facet A()\n")
     done = afl("a.afl", "--check", "--config", "none.json")
-    told = "Error: the configuration file is 'none.json'; expected the path of a file, and there is none"
-    assert (done.code, done.out, " ".join(done.err.split())) == (1, "", told)
+    told = "error[setting-error]: the configuration file is 'none.json'; expected the path of a file, and there is none"
+    assert (done.code, done.out) == (1, "")
+    assert " ".join(done.err.split()).startswith(told)
 
 
 def test_a_bad_mongodb_spec(afl: Afl) -> None:
     done = afl("--mongo", "abc")
     assert (done.code, done.err) == (
         1,
-        "Error: Invalid MongoDB spec 'abc'. Expected format: ID:display_name\n",
+        "error[input-error]: Invalid MongoDB spec 'abc'. Expected format: ID:display_name\n",
     )
 
 
@@ -110,7 +112,7 @@ def test_a_bad_maven_spec(afl: Afl, spec: str) -> None:
     done = afl("--maven", spec)
     assert done.code == 1
     assert done.err == (
-        f"Error: Invalid Maven spec '{spec}'. Expected format: group:artifact:version[:classifier]\n"
+        f"error[input-error]: Invalid Maven spec '{spec}'. Expected format: group:artifact:version[:classifier]\n"
     )
 
 
@@ -121,28 +123,40 @@ def test_a_bad_maven_spec(afl: Afl, spec: str) -> None:
 def test_loaders_that_are_not_there_yet(afl: Afl, option: str, spec: str, loader: str) -> None:
     done = afl(option, spec)
     assert done.code == 1
-    assert done.err.startswith(f"Error: {loader} loader not yet implemented")
+    assert done.err.startswith(f"error[loader-not-implemented]: {loader} loader not yet implemented")
 
 
 def test_a_syntax_error_shows_line_and_caret(afl: Afl, tmp_path: Path) -> None:
     (tmp_path / "bad.afl").write_text("facet A(x Long)\n")
     done = afl("bad.afl")
     assert (done.code, done.out) == (1, "")
-    first, place, line, caret = done.err.splitlines()[:4]
-    assert first.startswith("Error: ") and first.endswith(" at line 1, column 11")
-    assert place.startswith("  --> bad.afl:1:11 [")
+    first, line, caret = done.err.splitlines()[:3]
+    assert first.startswith("error[SYNTAX_UNEXPECTED] bad.afl:1:11: ")
     assert line == "1 | facet A(x Long)"
     assert caret.index("^") == line.index("Long")
+
+
+def test_check_as_json(afl: Afl, tmp_path: Path) -> None:
+    (tmp_path / "bad.afl").write_text("facet A()\nworkflow W() andThen {\n  a = Aa()\n}\n")
+    done = afl("check", "bad.afl", "--json")
+    told = json.loads(done.out)
+    assert (done.code, done.err, told["valid"], told["sources"]) == (1, "", False, ["bad.afl"])
+    (found,) = told["findings"]
+    assert (found["rule_id"], found["source_id"], found["line"]) == ("REF_UNKNOWN_FACET", "bad.afl", 3)
+    assert (found["column"], found["suggested_fix"]) == (7, "did you mean 'A'?")
+    (tmp_path / "good.afl").write_text("facet A()\n")
+    done = afl("check", "good.afl", "--json")
+    assert (done.code, json.loads(done.out)) == (0, {"valid": True, "sources": ["good.afl"], "findings": []})
 
 
 def test_every_validation_error_is_told(afl: Afl) -> None:
     source = "facet F(a: Long)\nworkflow W() andThen {\n  s = F(a = x.y)\n  t = F(a = z.y)\n}\n"
     done = afl("--check", stdin=source)
-    told = [line for line in done.err.splitlines() if line.startswith("Error: ")]
+    told = [line for line in done.err.splitlines() if line.startswith("error[")]
     assert done.code == 1
-    assert [line.partition(" at ")[0] for line in told] == [
-        "Error: Reference to undefined step 'x'",
-        "Error: Reference to undefined step 'z'",
+    assert [line.partition(" ")[2] for line in told] == [
+        "<stdin>:3:13: Reference to undefined step 'x'",
+        "<stdin>:4:13: Reference to undefined step 'z'",
     ]
 
 
@@ -157,7 +171,7 @@ def test_no_validate_only_parses(afl: Afl) -> None:
 def test_an_output_that_cannot_be_written(afl: Afl, source: str) -> None:
     done = afl("-o", "no/such/folder/out.json", source)
     assert done.code == 1
-    assert done.err.startswith("Error writing output: ")
+    assert done.err.startswith("error[input-error]: the output cannot be written: ")
 
 
 def test_standard_input_that_is_no_text(afl: Afl, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_the_pages_of_the_list(afl: Afl, doubling: str) -> None:
 def test_what_is_wrong_is_said(afl: Afl, doubling: str, tmp_path: Path) -> None:
     (tmp_path / "broken.afl").write_text("workflow {")
     refused = afl("flows", "publish", "broken.afl")
-    assert (refused.code, "--> broken.afl:1:10" in refused.err) == (1, True)
+    assert (refused.code, " broken.afl:1:10: " in refused.err) == (1, True)
     assert not (tmp_path / ".afl" / "afl.db").exists() or result(afl("flows", "--json"))["flows"] == []
     afl("submit", doubling, "-i", "n=5")
     assert "No flows; `afl flows publish FILE` keeps one" in afl("flows").err

@@ -43,4 +43,4 @@ def test_what_does_not_parse_is_told_and_left(afl: Afl, tmp_path: Path) -> None:
 
 
 def test_a_missing_file(afl: Afl) -> None:
-    assert afl("fmt", "nope.afl").err == "Error: File not found: nope.afl\n"
+    assert afl("fmt", "nope.afl").err.startswith("error[source-error]: File not found: nope.afl\n")

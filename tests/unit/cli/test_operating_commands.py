@@ -132,10 +132,10 @@ def test_why(afl: Afl, run: str) -> None:
 def test_pause_unpause_and_cancel(afl: Afl, run: str) -> None:
     assert afl("pause", run).err == f"Paused run {run} of t.Twice\n"
     again = afl("pause", run)
-    assert (again.code, again.err) == (1, f"Error: run {run} is paused; nothing was changed\n")
+    assert (again.code, again.err) == (1, f"error[refused]: run {run} is paused; nothing was changed\n")
     told = result(afl("unpause", run, "--json"))
     assert (told["run"], told["changed"], told["why"]) == (run, True, "")
-    assert afl("cancel", run).err == f"Cancelled run {run} of t.Twice\n"
+    assert afl("cancel", run).err == f"Canceled run {run} of t.Twice\n"
     assert afl("cancel", run, "--json").code == 1
     assert "there is no run zzz" in afl("cancel", "zzz").err
 
@@ -180,15 +180,15 @@ def test_wait(afl: Afl, run: str, doubling: str, agents: str) -> None:
     assert failed.code == 1 and "thirteen is not doubled" in failed.err
     other = afl("submit", doubling, "-i", "n=5").out.strip()
     afl("cancel", other)
-    cancelled = afl("wait", other)
-    assert (cancelled.code, cancelled.out) == (1, "")
-    assert "was cancelled: cancelled by operator" in cancelled.err
+    canceled = afl("wait", other)
+    assert (canceled.code, canceled.out) == (1, "")
+    assert "was canceled: canceled by operator" in canceled.err
     assert "a span of time is written like" in afl("wait", other, "--timeout", "soon").err
 
 
 def test_prune(afl: Afl, run: str, monkeypatch: pytest.MonkeyPatch) -> None:
     afl("cancel", run)
-    assert "say how old" in afl("prune").err
+    assert "give an age" in afl("prune").err
     assert afl("prune", "--older-than", "1d").err.startswith("Removed 0 runs that ended before")
     assert result(afl("prune", "--older-than", "0s", "--dry-run", "--json"))["runs"] == 1
     assert afl("prune", "--older-than", "0s").err.startswith("Removed 1 run that ended")

@@ -90,7 +90,7 @@ def test_with_libraries_a_failure_names_no_file_rather_than_a_wrong_one(afl: Afl
         "namespace lib { facet Bad(n: Long) => (x: Long) andThen {\n\n  yield Bad(x = 1 % $.n) } }"
     )
     told = afl("run", "main.afl", "--library", "lib.afl").err
-    assert "at     line 3:17" in told
+    assert "error[EvaluationError] <source>:3:17: Division by zero" in told
     assert "main.afl" not in told
 
 
@@ -101,7 +101,7 @@ def test_a_run_without_agent_pauses_and_says_how_to_go_on(afl: Afl, doubling: st
     assert told["status"] == "PAUSED"
     assert told["waiting_for"] == [{"facet": "t.Double", "steps": 1}]
     assert 'no handler here for t.Double; mark a function with @handler("t.Double")' in done.err
-    assert f"Go on with: afl resume {told['run']} --agent MODULE" in done.err
+    assert f"Continue with: afl resume {told['run']} --agent MODULE" in done.err
     again = afl("resume", told["run"], "--agent", agents)
     assert again.code == 0
     assert result(again.out) == {"m": 20, "label": "x"}
@@ -113,6 +113,7 @@ def test_a_handler_of_almost_that_name_is_pointed_out(afl: Afl, doubling: str, t
     )
     done = afl("run", doubling, "-i", "n=5", "-a", "typo_agents.py")
     assert "no handler here for t.Double; there is one for t.Duoble" in done.err
+    assert "typo_agents.py:2: it is the handler of t.Duoble, which is no event facet" in done.err
 
 
 def test_a_failure_names_step_facet_place_and_cause(afl: Afl, doubling: str, agents: str) -> None:
@@ -120,9 +121,8 @@ def test_a_failure_names_step_facet_place_and_cause(afl: Afl, doubling: str, age
     assert (done.code, done.out) == (1, "")
     told = [line.strip() for line in done.err.splitlines()]
     assert "step   a = t.Double" in told
-    assert "at     doubling.afl:4:9" in told
     assert "4 |         a = Double(n = $.n)" in told
-    assert "cause  ValueError: thirteen is not doubled" in told
+    assert "error[ValueError] doubling.afl:4:9: thirteen is not doubled" in told
 
 
 def test_a_failure_as_json(afl: Afl, doubling: str, agents: str) -> None:

@@ -57,7 +57,7 @@ def test_a_server_that_does_not_start(afl: Afl, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(servers, "up", refused)
     done = afl("up")
     assert done.code == 1
-    assert "Error: postgres did not start: no space left" in done.err
+    assert "error[server-error]: postgres did not start: no space left" in done.err
 
 
 def test_status_before_anything_was_started(afl: Afl) -> None:

@@ -76,8 +76,7 @@ def test_a_failed_run_names_step_place_and_cause(afl: Afl, doubling: str, agents
     start(afl, doubling, "-i", "n=13", "-a", agents)
     out = afl("show").out
     assert "✗ a = t.Double  failed" in out
-    assert "at     doubling.afl:4:9" in out
-    assert "cause  ValueError: thirteen is not doubled" in out
+    assert "error[ValueError] doubling.afl:4:9: thirteen is not doubled" in out
 
 
 def test_a_waiting_run(afl: Afl, loop: str) -> None:
@@ -87,18 +86,19 @@ def test_a_waiting_run(afl: Afl, loop: str) -> None:
     assert "… a = t.Double  ×2 (2 waiting)" in out
 
 
-def test_a_cancelled_run_waits_for_nobody(afl: Afl, loop: str) -> None:
+def test_a_canceled_run_waits_for_nobody(afl: Afl, loop: str) -> None:
     afl("cancel", start(afl, loop, "-i", "xs=[1]"))
     out = afl("show").out
-    assert "  cancelled (cancelled by operator" in out.splitlines()[0]
-    assert "– t.Each  cancelled" in out and "running" not in out
+    assert "  canceled (canceled by operator" in out.splitlines()[0]
+    assert "– t.Each  canceled" in out and "running" not in out
 
 
 def test_an_unknown_run_lists_the_latest(afl: Afl, doubling: str, agents: str) -> None:
     run = start(afl, doubling, "-i", "n=5", "-a", agents)
     done = afl("show", "zzz")
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith("Error: there is no run zzz in this store\nThe latest runs are:\n")
+    assert done.err.startswith("error[unknown-run]: there is no run zzz in this store\n  hint: ")
+    assert "\nThe latest runs are:\n" in done.err
     assert f"{run}  " in done.err and "completed  t.Twice" in done.err
 
 

@@ -81,7 +81,7 @@ def test_a_run_that_is_not_there_or_over(afl: Afl, run: str) -> None:
     assert "there is no run nope" in afl("signal", "nope", "paid").err
     afl("cancel", run)
     done = afl("signal", run, "paid", "--value", '{"amount": 1}')
-    assert (done.code, "cancelled; it receives no signals" in done.err) == (1, True)
+    assert (done.code, "canceled; it receives no signals" in done.err) == (1, True)
 
 
 def test_run_waits_for_the_signal_and_says_so(afl: Afl, tmp_path: Path) -> None:

@@ -44,6 +44,12 @@ CLIENTS = (
     ),
 )
 RICH_PARTS = ("rich.live", "rich.progress", "rich.markdown", "rich.traceback", "rich.table", "textual")
+HELP_MODULES = {
+    *("afl", "afl.cli", "afl.cli.app", "afl.cli.help_text"),
+    *("afl.kernel", "afl.kernel.errors", "afl.kernel.joinable_thread", "afl.kernel.leaving"),
+    "afl.kernel.near_names",
+}
+HELP_PACKAGES = {"afl", "annotated_doc", "shellingham", "typer"}
 STORES = ("afl.runtime", "afl.operations", "afl.kernel.database", "afl.kernel.settings", "sqlite3", "asyncio")
 WORK = (*COMPILER, *EXECUTION, *OTHER_PARTS, *CLIENTS)
 
@@ -85,11 +91,17 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ("command", "unwanted"),
     [
         ("--version", (*WORK, *STORES, "typer", "rich", "pydantic")),
-        ("--help", (*WORK, *STORES, "pydantic", "rich.live")),
-        ("run --help", (*WORK, *STORES, "rich.live")),
-        ("resume --help", (*WORK, *STORES, "rich.live")),
-        ("list --help", (*WORK, "rich.live")),
-        ("list", (*WORK, *RICH_PARTS, "afl.operations.work", "afl.kernel.otel", "afl.kernel.metrics")),
+        ("run --help", (*WORK, *STORES, "rich")),
+        ("resume --help", (*WORK, *STORES, "rich")),
+        ("list --help", (*WORK, *RICH_PARTS, "asyncio")),
+        (
+            "list",
+            (
+                *(*WORK, *RICH_PARTS, "afl.operations.work", "afl.kernel.otel", "afl.kernel.metrics"),
+                *("asyncio", "importlib.resources", "afl.runtime.program.program"),
+            ),
+        ),
+        ("why", (*WORK, *RICH_PARTS, "asyncio", "importlib.resources")),
         ("tasks", (*WORK, *RICH_PARTS)),
         ("show", (*COMPILER, *OTHER_PARTS, *CLIENTS)),
         ("ps", (*WORK, *RICH_PARTS)),
@@ -108,6 +120,16 @@ def test_a_short_command_does_not_load_what_it_does_not_use(
     assert not sorted(
         each for each in modules if any(each == part or each.startswith(f"{part}.") for part in unwanted)
     )
+
+
+def test_help_loads_the_table_of_commands_and_typer_alone(place: Path) -> None:
+    modules = {
+        each for each in loaded(place, "--help") if each.partition(".")[0] not in sys.stdlib_module_names
+    }
+    ours = {each for each in modules if each.partition(".")[0] == "afl"}
+    assert ours == HELP_MODULES
+    packages = {each.partition(".")[0] for each in modules if not each.startswith("_")}
+    assert packages <= HELP_PACKAGES | {"sitecustomize", "distutils-precedence"}
 
 
 @pytest.mark.parametrize("package", ["afl.language", "afl.models"])

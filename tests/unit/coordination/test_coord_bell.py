@@ -130,7 +130,7 @@ def test_who_is_impatient_does_not_cut_off_the_others() -> None:
     story(told)
 
 
-def test_one_who_is_cancelled_does_not_take_the_others_along() -> None:
+def test_one_who_is_canceled_does_not_take_the_others_along() -> None:
     async def told(server: Server, notifier: RedisNotifier, waiters: Waiters) -> None:
         begun, never = asyncio.Event(), asyncio.Event()
 

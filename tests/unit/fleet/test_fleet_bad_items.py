@@ -12,7 +12,7 @@ from support.fleet_stores import LEASE_MS, Keeper
 
 from afl.fleet.messages import Status
 from afl.fleet.principal import logs
-from afl.fleet.principal.catalogue import Catalogue
+from afl.fleet.principal.catalog import Catalog
 from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.log_sockets import LogReceiver
 from afl.fleet.principal.monitor import Monitor
@@ -37,7 +37,7 @@ def keeper() -> Iterator[Keeper]:
 
 @pytest.fixture
 def context(keeper: Keeper, tmp_path: Path) -> PrincipalContext:
-    return PrincipalContext(keeper.store, Catalogue(tmp_path), Registry(keeper.store.wall))
+    return PrincipalContext(keeper.store, Catalog(tmp_path), Registry(keeper.store.wall))
 
 
 def refuse(keeper: Keeper, event: str, table: str, column: str, value: str) -> None:
@@ -133,7 +133,7 @@ def test_one_run_that_cannot_be_removed(
     retention = Retention(context, 1)
     assert asyncio.run(retention.look()) == 2
     assert asyncio.run(retention.look()) == 0
-    assert keeper.run("bad").status is Status.CANCELLED
+    assert keeper.run("bad").status is Status.CANCELED
     assert told(caplog, "run bad") == 1
 
 
@@ -148,7 +148,7 @@ def test_one_workflow_that_cannot_be_scheduled(
     known = Query.of("select name from schedule order by name")
 
     async def serve() -> None:
-        await context.catalogue.refresh()
+        await context.catalog.refresh()
         await scheduler.serve()
 
     until(lambda: len(keeper.store.read(lambda tx: tx.all(known))) == 2, serve())

@@ -10,7 +10,7 @@ import pytest
 from support.fleet_stores import LEASE_MS, Keeper
 
 from afl.fleet.messages import Status
-from afl.fleet.principal.catalogue import Catalogue
+from afl.fleet.principal.catalog import Catalog
 from afl.fleet.principal.context import FetchQueue, LongPolls, PrincipalContext
 from afl.fleet.principal.monitor import Monitor
 from afl.fleet.principal.registry import Registry
@@ -25,7 +25,7 @@ def keeper() -> Iterator[Keeper]:
 
 
 def desk_of(keeper: Keeper, folder: Path) -> PrincipalContext:
-    return PrincipalContext(keeper.store, Catalogue(folder), Registry(keeper.store.wall))
+    return PrincipalContext(keeper.store, Catalog(folder), Registry(keeper.store.wall))
 
 
 def test_an_agent_is_judged_in_time_and_its_run_goes_to_another(keeper: Keeper, tmp_path: Path) -> None:

@@ -74,17 +74,17 @@ def test_a_request_to_the_byte(frame: bytes, request_: r.Request[Any]) -> None:
 @pytest.mark.parametrize(
     ("frame", "text"),
     [
-        (b"", "Unrecognised message type: "),
-        (b"NONSENSE\x01x", "Unrecognised message type: NONSENSE"),
-        (b"ping", "Unrecognised message type: ping"),
+        (b"", "Unrecognized message type: "),
+        (b"NONSENSE\x01x", "Unrecognized message type: NONSENSE"),
+        (b"ping", "Unrecognized message type: ping"),
         (b"RUNTASK", "Request is missing task_id"),
         (b"REGISTERAGENT", "Missing arg AGENT_ID"),
         (b"FETCHWORKFLOW", "Missing agent id"),
         (b"AGENTWORKFLOWSTATUS", "Missing arg AGENT_ID"),
         (b"AGENTWORKFLOWSTATUS\x01a\x01w", "Missing arg TASK_EXECUTION_ID"),
         (b"AGENTWORKFLOWSTATUS\x01a\x01w\x01i", "Missing arg TASK_STATUS"),
-        (b"AGENTWORKFLOWSTATUS\x01a\x01w\x01i\x01running", "Unrecognised task status: running"),
-        (b"AGENTWORKFLOWSTATUS\x01a\x01w\x01i\x01SKIPPED", "Unrecognised task status: SKIPPED"),
+        (b"AGENTWORKFLOWSTATUS\x01a\x01w\x01i\x01running", "Unrecognized task status: running"),
+        (b"AGENTWORKFLOWSTATUS\x01a\x01w\x01i\x01SKIPPED", "Unrecognized task status: SKIPPED"),
         (b"AGENTTASKSTATUS\x01a", "Missing arg TASK_ID"),
         (b"AGENTTASKSTATUS\x01a\x01t", "Missing arg TASK_EXECUTION_ID"),
         (b"AGENTTASKSTATUS\x01a\x01t\x01e", "Missing arg WORKFLOW_INSTANCE_ID"),
@@ -233,7 +233,7 @@ def test_a_payload_may_hold_the_separator(kind: Kind, payload: str) -> None:
 
 
 def test_an_unknown_reply_is_the_clients_error() -> None:
-    assert parse_reply(b"WHAT\x01ever") == client_error("Unrecognised message type: WHAT")
+    assert parse_reply(b"WHAT\x01ever") == client_error("Unrecognized message type: WHAT")
 
 
 def test_a_request_reads_its_own_answer() -> None:
@@ -327,4 +327,4 @@ def test_log_lines_as_people_read_them() -> None:
 
 def test_old_peers_never_see_our_own_words() -> None:
     assert {status.for_old_peers for status in Status} == OLD
-    assert Status.CANCELLED.for_old_peers is Status.FAILED
+    assert Status.CANCELED.for_old_peers is Status.FAILED

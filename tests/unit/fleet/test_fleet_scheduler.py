@@ -13,7 +13,7 @@ from support.fleet_stores import Keeper
 
 from afl.fleet.messages import Status
 from afl.fleet.principal import views
-from afl.fleet.principal.catalogue import Catalogue
+from afl.fleet.principal.catalog import Catalog
 from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.registry import Registry
 from afl.fleet.principal.scheduler import Scheduler
@@ -31,9 +31,7 @@ class Shop:
         self.folder = folder
         self.now = START
         self.keeper = Keeper(connect("memory://"))
-        self.context = PrincipalContext(
-            self.keeper.store, Catalogue(folder), Registry(self.keeper.store.wall)
-        )
+        self.context = PrincipalContext(self.keeper.store, Catalog(folder), Registry(self.keeper.store.wall))
         self.scheduler = Scheduler(self.context, 0.5, now=lambda: self.now)
 
     def write(self, name: str, **keys: str) -> None:
@@ -51,8 +49,8 @@ class Shop:
         return sorted(one.workflow_id for one in found)
 
     async def _look(self) -> float:
-        if await self.context.catalogue.refresh():
-            self.scheduler.synchronise()
+        if await self.context.catalog.refresh():
+            self.scheduler.synchronize()
         return await self.scheduler.fire_due()
 
 
@@ -97,7 +95,7 @@ def test_one_bad_cron_stops_no_other(shop: Shop) -> None:
     shop.keeper.store.database.write(lambda tx: tx.run(broken, due=START))
     shop.look(START + HOUR)
     assert shop.runs() == ["good"]
-    assert [problem.path.endswith("bad.yml") for problem in shop.context.catalogue.problems] == [True]
+    assert [problem.path.endswith("bad.yml") for problem in shop.context.catalog.problems] == [True]
 
 
 def test_a_trigger_that_fails_stops_no_other_and_is_tried_again(shop: Shop) -> None:

@@ -168,16 +168,16 @@ def test_cancel_ends_what_runs_and_starts_nothing_more() -> None:
 
     def receive(record: Record, manager: TaskManager) -> None:
         if isinstance(record, TaskRecord) and record.task_id == "beside" and record.status is Status.RUNNING:
-            asyncio.get_running_loop().call_soon(manager.stop, "run", Status.CANCELLED, "no longer wanted")
+            asyncio.get_running_loop().call_soon(manager.stop, "run", Status.CANCELED, "no longer wanted")
 
     report = run(flow, receive=receive)
     assert finals(report, flow) == {
-        "first": Status.CANCELLED,
-        "beside": Status.CANCELLED,
+        "first": Status.CANCELED,
+        "beside": Status.CANCELED,
         "next": Status.SKIPPED,
         "always": Status.SKIPPED,
     }
-    assert report.run_statuses[-1] is Status.CANCELLED
+    assert report.run_statuses[-1] is Status.CANCELED
     assert report.error == "no longer wanted"
 
 
@@ -186,10 +186,10 @@ def test_cancel_ends_a_task_that_waits_for_its_next_attempt() -> None:
 
     def receive(record: Record, manager: TaskManager) -> None:
         if isinstance(record, TaskRecord) and record.attempt == 2 and record.status is Status.PENDING:
-            asyncio.get_running_loop().call_soon(manager.stop, "run", Status.CANCELLED, "enough")
+            asyncio.get_running_loop().call_soon(manager.stop, "run", Status.CANCELED, "enough")
 
     report = run(flow, receive=receive)
-    assert report.last("flaky").status is Status.CANCELLED
+    assert report.last("flaky").status is Status.CANCELED
     assert report.last("flaky").attempt == 2
 
 
@@ -209,7 +209,7 @@ def test_a_run_that_is_given_again_ends_its_earlier_self_first() -> None:
         await begun.wait()
         again = msgspec.structs.replace(fetched(workflow(a=command("true"))), epoch=2)
         assert await manager.run(again) is Status.COMPLETED
-        assert await first is Status.CANCELLED
+        assert await first is Status.CANCELED
         assert dict(manager.held) == {"run": 2}
         return spool.records
 
@@ -217,7 +217,7 @@ def test_a_run_that_is_given_again_ends_its_earlier_self_first() -> None:
     assert [(record.epoch, record.status) for record in runs] == [
         (1, Status.PENDING),
         (1, Status.RUNNING),
-        (1, Status.CANCELLED),
+        (1, Status.CANCELED),
         (2, Status.PENDING),
         (2, Status.RUNNING),
         (2, Status.COMPLETED),

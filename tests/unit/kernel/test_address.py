@@ -11,7 +11,7 @@ from afl.kernel.errors import InputError
 
 
 def test_a_connection_sends_small_writes_at_once() -> None:
-    """Otherwise each response in two parts waits 40 ms for the client's delayed acknowledgement."""
+    """Otherwise each response in two parts waits 40 ms for the client's delayed acknowledgment."""
     with listening_socket("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):
         accepted, _ = listener.accept()
         with accepted:

@@ -56,7 +56,7 @@ def test_a_truncation_is_a_write(file: Path, watch: FileWatch) -> None:
     assert watch.wait(SECONDS)
 
 
-def test_neighbours_in_the_directory_wake_nobody(file: Path, watch: FileWatch) -> None:
+def test_neighbors_in_the_directory_wake_nobody(file: Path, watch: FileWatch) -> None:
     append(file.with_name("another"))
     file.with_name("another").unlink()
     file.read_bytes()

@@ -47,12 +47,11 @@ def test_a_bad_source_gives_one_error_that_shows_everything() -> None:
         compile_source("facet A(x: Nope)\nworkflow W() andThen {\n  a = Aa()\n}", name="bad.afl")
     assert isinstance(caught.value, InputError)
     assert [one.rule_id for one in caught.value.diagnostics] == ["REF_UNKNOWN_TYPE", "REF_UNKNOWN_FACET"]
-    assert str(caught.value).split("\n")[-5:] == [
-        "error[REF_UNKNOWN_FACET]: Unknown facet 'Aa'",
-        "  --> bad.afl:3:7",
+    assert str(caught.value).split("\n")[-4:] == [
+        "error[REF_UNKNOWN_FACET] bad.afl:3:7: Unknown facet 'Aa'",
         "3 |   a = Aa()",
         "  |       ^^^^",
-        "  = help: did you mean 'A'?",
+        "  hint: did you mean 'A'?",
     ]
 
 
@@ -81,10 +80,9 @@ def test_sources_see_each_other() -> None:
 
 def test_rendering_without_source_or_place() -> None:
     assert render(Diagnostic("Bad", rule_id="R")) == "error[R]: Bad"
-    assert render(Diagnostic("Bad", 2, rule_id="R")) == "error[R]: Bad\n  --> <string>:2"
-    assert render(Diagnostic("Bad", 9, 1, "R", suggested_fix="x"), "one line").endswith(
-        "<string>:9:1\n  = help: x"
-    )
+    assert render(Diagnostic("Bad", 2, rule_id="R")) == "error[R] <string>:2: Bad"
+    past_the_end = Diagnostic("Bad", 9, 1, "R", suggested_fix="x")
+    assert render(past_the_end, "one line") == "error[R] <string>:9:1: Bad\n  hint: x"
 
 
 def test_the_built_in_policies() -> None:

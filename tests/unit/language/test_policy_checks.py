@@ -96,7 +96,7 @@ def test_a_call_of_something_unknown_has_one_error() -> None:
 def test_the_caret_stands_under_the_policy() -> None:
     text = "workflow W() andThen {\n    a = Plain(1) with Retry(3)\n}"
     source = LIBRARY + text
-    assert render(findings(text)[0], source).split("\n")[2:4] == [
+    assert render(findings(text)[0], source).split("\n")[1:3] == [
         "6 |     a = Plain(1) with Retry(3)",
         "  |                  ^^^^^^^^^^^^^",
     ]
@@ -131,9 +131,9 @@ def test_a_constant_out_of_range_is_an_error(policy: str, message: str) -> None:
 def test_the_caret_stands_under_the_value() -> None:
     text = with_policy("Retry(3, factor = 0.5)")
     shown = render(findings(text)[0], LIBRARY + text).split("\n")
-    assert shown[3].index("^") == shown[2].index("0.5")
-    assert shown[3].count("^") == 3
-    assert shown[4] == "  = help: each wait is so many times as long as the one before"
+    assert shown[2].index("^") == shown[1].index("0.5")
+    assert shown[2].count("^") == 3
+    assert shown[3] == "  hint: each wait is so many times as long as the one before"
 
 
 @pytest.mark.parametrize(

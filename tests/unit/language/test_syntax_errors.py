@@ -107,9 +107,8 @@ def test_an_error_made_by_hand_keeps_its_attributes() -> None:
 def test_rendering_shows_the_line_with_a_caret_and_a_way_out() -> None:
     error = refused("facet A()\n\tfacet F() script { }")
     assert error.render().split("\n") == [
-        "error[SYNTAX_UNEXPECTED]: There are no script blocks: code lives in agents",
-        "  --> <string>:2:12",
+        "error[SYNTAX_UNEXPECTED] <string>:2:12: There are no script blocks: code lives in agents",
         "2 | \tfacet F() script { }",
         "  | \t          ^^^^^^",
-        "  = help: declare an event facet and handle it in an agent",
+        "  hint: declare an event facet and handle it in an agent",
     ]

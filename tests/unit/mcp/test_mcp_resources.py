@@ -37,8 +37,8 @@ def test_the_newest_runs_are_listed_as_resources(store: MemoryStore, monkeypatch
         await good(client, "cancel_run", run=runs[2])
         newest, older = [each for each in (await client.list_resources()).resources if each.uri not in lists]
         assert [newest.uri, older.uri] == [f"afl://runs/{runs[2]}", f"afl://runs/{runs[1]}"]
-        assert (newest.name, newest.title) == (runs[2], "ns.Once, cancelled")
-        assert newest.description and newest.description.startswith(f"Run {runs[2]} is cancelled")
+        assert (newest.name, newest.title) == (runs[2], "ns.Once, canceled")
+        assert newest.description and newest.description.startswith(f"Run {runs[2]} is canceled")
         assert newest.annotations is not None and newest.annotations.last_modified
         (content,) = (await client.read_resource(newest.uri)).contents
         assert json.loads(content.text)["line"]["run"] == runs[2]  # type: ignore[union-attr]

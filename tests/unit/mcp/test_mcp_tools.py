@@ -163,14 +163,14 @@ def test_a_step_is_continued_in_its_agents_place(store: MemoryStore) -> None:
     tell(store, story)
 
 
-def test_a_run_is_paused_cancelled_and_retried(store: MemoryStore) -> None:
+def test_a_run_is_paused_canceled_and_retried(store: MemoryStore) -> None:
     async def story(client: Client) -> None:
         run = (await good(client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": 4}))["run"]
         await asyncio.to_thread(Evaluator(store).resume, run)
         assert (await good(client, "pause_run", run=run))["state"] == "paused"
         assert (await good(client, "unpause_run", run=run))["changed"] is True
-        assert (await good(client, "cancel_run", run=run))["state"] == "cancelled"
-        assert (await good(client, "cancel_run", run=run))["why"] == f"run {run} is cancelled"
+        assert (await good(client, "cancel_run", run=run))["state"] == "canceled"
+        assert (await good(client, "cancel_run", run=run))["why"] == f"run {run} is canceled"
         assert (await good(client, "retry", name=run))["steps"] == 1
 
     tell(store, story)

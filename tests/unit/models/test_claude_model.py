@@ -32,7 +32,7 @@ from afl.models import (
 )
 from afl.models.claude import ClaudeModel
 
-SIZE = Tool("Size", "How large it is.", {"type": "object", "properties": {"metres": {"type": "integer"}}})
+SIZE = Tool("Size", "How large it is.", {"type": "object", "properties": {"meters": {"type": "integer"}}})
 HELLO = Request((Message.user("Hello"),))
 
 
@@ -83,7 +83,7 @@ class Fake:
 
 
 WORDS = SimpleNamespace(type="text", text="Good day")
-CALL = SimpleNamespace(type="tool_use", id="t1", name="Size", input={"metres": 12})
+CALL = SimpleNamespace(type="tool_use", id="t1", name="Size", input={"meters": 12})
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ CALL = SimpleNamespace(type="tool_use", id="t1", name="Size", input={"metres": 1
 def test_a_response_needs_nothing_but_content(more: dict[str, Any]) -> None:
     model = ClaudeModel(client=Fake(SimpleNamespace(content=[WORDS, CALL], **more)))
     reply = model.complete(HELLO)
-    content = (Text("Good day"), ToolUse("t1", "Size", {"metres": 12}))
+    content = (Text("Good day"), ToolUse("t1", "Size", {"meters": 12}))
     assert reply == Reply(content, "end_turn", Usage(), "claude-sonnet-4-6")
 
 
@@ -128,7 +128,7 @@ def test_everything_of_a_request_is_sent(claude: OpenClaude) -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
     history = (
         Message.user("How large?"),
-        Message("assistant", (Opaque(thought), ToolUse("t1", "Size", {"metres": "?"}))),
+        Message("assistant", (Opaque(thought), ToolUse("t1", "Size", {"meters": "?"}))),
         Message.user(ToolResult("t1", "no number", is_error=True)),
     )
     model.complete(Request(history, system="Be exact.", tools=(SIZE,), model="small", max_tokens=100))
@@ -138,16 +138,16 @@ def test_everything_of_a_request_is_sent(claude: OpenClaude) -> None:
         {"name": "Size", "description": "How large it is.", "input_schema": dict(SIZE.input_schema)}
     ]
     assert [message["content"] for message in body["messages"][1:]] == [
-        [thought, {"type": "tool_use", "id": "t1", "name": "Size", "input": {"metres": "?"}}],
+        [thought, {"type": "tool_use", "id": "t1", "name": "Size", "input": {"meters": "?"}}],
         [{"type": "tool_result", "tool_use_id": "t1", "content": "no number", "is_error": True}],
     ]
 
 
 def test_a_tool_is_asked_for_and_thinking_is_kept(claude: OpenClaude) -> None:
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
-    call = {"type": "tool_use", "id": "t1", "name": "Size", "input": {"metres": 12}}
+    call = {"type": "tool_use", "id": "t1", "name": "Size", "input": {"meters": 12}}
     model, _ = claude(Said([thought, call], "tool_use"), Said([thought, call], "tool_use"))
-    expected = (Opaque(thought), ToolUse("t1", "Size", {"metres": 12}))
+    expected = (Opaque(thought), ToolUse("t1", "Size", {"meters": 12}))
     received: list[str] = []
     for reply in (model.complete(HELLO), model.complete(HELLO, received.append)):
         assert (reply.content, reply.stop_reason) == (expected, "tool_use")
@@ -155,14 +155,14 @@ def test_a_tool_is_asked_for_and_thinking_is_kept(claude: OpenClaude) -> None:
 
 
 def test_words_are_heard_while_they_come(claude: OpenClaude) -> None:
-    text = "A whale is about twelve metres long, some are longer."
+    text = "A whale is about twelve meters long, some are longer."
     usage = {"input_tokens": 7, "output_tokens": 30, "cache_read_input_tokens": 5}
-    model, api = claude(uses("Size", {"metres": 12}, text=text, usage=usage))
+    model, api = claude(uses("Size", {"meters": 12}, text=text, usage=usage))
     received: list[str] = []
     reply = model.complete(HELLO, received.append)
     assert len(received) > 2
     assert "".join(received) == text == reply.text
-    assert [use.input for use in reply.tool_uses] == [{"metres": 12}]
+    assert [use.input for use in reply.tool_uses] == [{"meters": 12}]
     assert reply.usage == Usage(7, 30, cache_read_tokens=5)
     assert api.requests[0]["stream"] is True
 
@@ -277,10 +277,10 @@ def test_a_given_client_is_used_and_stays_open(claude: OpenClaude) -> None:
 
 
 def test_a_structured_answer_over_the_wire(claude: OpenClaude) -> None:
-    model, api = claude(says("Twelve."), uses("Size", {"metres": "12"}), uses("Size", {"metres": 12}))
+    model, api = claude(says("Twelve."), uses("Size", {"meters": "12"}), uses("Size", {"meters": 12}))
     check = {"12": "a number, please"}
-    question = Question("How large?", SIZE, check=lambda answer: check.get(answer["metres"]))
-    assert ask(model, question).value == {"metres": 12}
+    question = Question("How large?", SIZE, check=lambda answer: check.get(answer["meters"]))
+    assert ask(model, question).value == {"meters": 12}
     assert api.faults == 0  # each tool use had its result: the server looks
     assert "a number, please" in str(api.requests[-1])
 

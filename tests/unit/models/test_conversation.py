@@ -30,22 +30,22 @@ from afl.models import (
 )
 from afl.models.scripted import calls, says
 
-SIZE = Tool("Size", "How large it is.", {"type": "object", "properties": {"metres": {"type": "integer"}}})
+SIZE = Tool("Size", "How large it is.", {"type": "object", "properties": {"meters": {"type": "integer"}}})
 
 
-def whole_metres(answer: dict[str, Any]) -> str | None:
-    return None if isinstance(answer.get("metres"), int) else "metres must be a whole number"
+def whole_meters(answer: dict[str, Any]) -> str | None:
+    return None if isinstance(answer.get("meters"), int) else "meters must be a whole number"
 
 
 def look_up(thing: str) -> str:
     """Look something up."""
     if thing == "moon":
         raise LookupError("it is not in the book")
-    return f"a {thing} is 12 metres long"
+    return f"a {thing} is 12 meters long"
 
 
 def question(**options: Any) -> Question:
-    return Question("How large is a whale?", SIZE, check=whole_metres, **options)
+    return Question("How large is a whale?", SIZE, check=whole_meters, **options)
 
 
 def last_said(model: ScriptedModel) -> ToolResult | Text:
@@ -56,9 +56,9 @@ def last_said(model: ScriptedModel) -> ToolResult | Text:
 
 
 def test_an_answer_that_fits_is_taken() -> None:
-    model = ScriptedModel([calls("Size", {"metres": 12}, usage=Usage(5, 2))])
+    model = ScriptedModel([calls("Size", {"meters": 12}, usage=Usage(5, 2))])
     assert ask(model, question(system="Be exact.", model="large")) == Answer(
-        {"metres": 12}, "", Usage(5, 2), 1
+        {"meters": 12}, "", Usage(5, 2), 1
     )
     (request,) = model.requests
     assert request == Request(
@@ -67,33 +67,33 @@ def test_an_answer_that_fits_is_taken() -> None:
 
 
 def test_an_answer_that_does_not_fit_goes_back_with_the_reason() -> None:
-    model = ScriptedModel([calls("Size", {"metres": "large"}), calls("Size", {"metres": 12})])
+    model = ScriptedModel([calls("Size", {"meters": "large"}), calls("Size", {"meters": 12})])
     answer = ask(model, question())
-    assert (answer.value, answer.calls, answer.usage) == ({"metres": 12}, 2, Usage(20, 20))
+    assert (answer.value, answer.calls, answer.usage) == ({"meters": 12}, 2, Usage(20, 20))
     told = last_said(model)
     assert isinstance(told, ToolResult)
     assert told.is_error
-    assert "metres must be a whole number" in told.content
+    assert "meters must be a whole number" in told.content
     first = model.requests[1].messages[1].content[0]
     assert isinstance(first, ToolUse)
     assert told.tool_use_id == first.id
 
 
 def test_after_the_last_correction_the_error_says_what_was_wrong() -> None:
-    model = ScriptedModel(lambda request: calls("Size", {"metres": "large"}))
+    model = ScriptedModel(lambda request: calls("Size", {"meters": "large"}))
     with pytest.raises(AnswerError) as failed:
         ask(model, question(corrections=2))
     assert len(model.requests) == 3
     assert str(failed.value) == (
         "the model scripted gave no answer for Size: no fitting answer after 3 attempts; "
-        "the last one: metres must be a whole number"
+        "the last one: meters must be a whole number"
     )
     assert failed.value.usage == Usage(30, 30)
 
 
 def test_words_without_an_answer_are_sent_back() -> None:
-    model = ScriptedModel([says("About 12 metres."), calls("Size", {"metres": 12})])
-    assert ask(model, question()).value == {"metres": 12}
+    model = ScriptedModel([says("About 12 meters."), calls("Size", {"meters": 12})])
+    assert ask(model, question()).value == {"meters": 12}
     told = last_said(model)
     assert isinstance(told, Text)
     assert "the answer has to be given by calling the tool Size" in told.text
@@ -106,17 +106,17 @@ def test_words_will_do_where_nothing_is_asked_for() -> None:
 
 def test_tools_are_called_over_several_rounds() -> None:
     both = Reply((ToolUse("1", "look_up", {"thing": "moon"}), ToolUse("2", "look_up", {"thing": "whale"})))
-    model = ScriptedModel([both, calls("look_up", {"thing": "boat"}), calls("Size", {"metres": 12})])
+    model = ScriptedModel([both, calls("look_up", {"thing": "boat"}), calls("Size", {"meters": 12})])
     answer = ask(model, question(tools=[tool_from(look_up)]))
-    assert (answer.value, answer.calls) == ({"metres": 12}, 3)
+    assert (answer.value, answer.calls) == ({"meters": 12}, 3)
     assert [tool.name for tool in model.requests[0].tools] == ["look_up", "Size"]
     assert model.requests[1].messages[-1] == Message.user(
         ToolResult("1", "LookupError: it is not in the book", is_error=True),
-        ToolResult("2", "a whale is 12 metres long"),
+        ToolResult("2", "a whale is 12 meters long"),
     )
     told = last_said(model)
     assert isinstance(told, ToolResult)
-    assert told.content == "a boat is 12 metres long"
+    assert told.content == "a boat is 12 meters long"
 
 
 @pytest.mark.parametrize(
@@ -127,8 +127,8 @@ def test_tools_are_called_over_several_rounds() -> None:
     ],
 )
 def test_a_wrong_call_of_a_tool_is_for_the_model_to_mend(call: Reply, told: str) -> None:
-    model = ScriptedModel([call, calls("Size", {"metres": 12})])
-    assert ask(model, question(tools=[tool_from(look_up)])).value == {"metres": 12}
+    model = ScriptedModel([call, calls("Size", {"meters": 12})])
+    assert ask(model, question(tools=[tool_from(look_up)])).value == {"meters": 12}
     said = last_said(model)
     assert isinstance(said, ToolResult)
     assert said.is_error
@@ -143,9 +143,9 @@ def test_calling_tools_for_ever_has_an_end() -> None:
 
 
 def test_two_answers_at_once_are_none() -> None:
-    two = Reply((ToolUse("1", "Size", {"metres": 1}), ToolUse("2", "Size", {"metres": 2})), "tool_use")
-    model = ScriptedModel([two, calls("Size", {"metres": 12})])
-    assert ask(model, question()).value == {"metres": 12}
+    two = Reply((ToolUse("1", "Size", {"meters": 1}), ToolUse("2", "Size", {"meters": 2})), "tool_use")
+    model = ScriptedModel([two, calls("Size", {"meters": 12})])
+    assert ask(model, question()).value == {"meters": 12}
     results = model.requests[1].messages[-1].content
     assert [isinstance(each, ToolResult) and each.is_error for each in results] == [True, True]
     assert "Size was called 2 times" in str(results)
@@ -155,8 +155,8 @@ def test_two_answers_at_once_are_none() -> None:
     "cut", [Reply((ToolUse("1", "Size", {}),), "max_tokens"), Reply((Text("It is ab"),), "max_tokens")]
 )
 def test_an_answer_that_was_cut_off_is_asked_for_again(cut: Reply) -> None:
-    model = ScriptedModel([cut, calls("Size", {"metres": 12})])
-    assert ask(model, question(optional=True, max_tokens=50)).value == {"metres": 12}
+    model = ScriptedModel([cut, calls("Size", {"meters": 12})])
+    assert ask(model, question(optional=True, max_tokens=50)).value == {"meters": 12}
     assert "cut off at 50 tokens" in str(last_said(model))
 
 
@@ -174,8 +174,8 @@ def test_a_conversation_that_grew_too_long_ends() -> None:
 
 def test_a_paused_turn_goes_on_as_it_was() -> None:
     thought = Opaque({"type": "thinking", "thinking": "hm", "signature": "s"})
-    model = ScriptedModel([Reply((thought,), "pause_turn"), calls("Size", {"metres": 12})])
-    assert ask(model, question()).value == {"metres": 12}
+    model = ScriptedModel([Reply((thought,), "pause_turn"), calls("Size", {"meters": 12})])
+    assert ask(model, question()).value == {"meters": 12}
     assert model.requests[1].messages[-1] == Message("assistant", (thought,))
 
 

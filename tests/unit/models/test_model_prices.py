@@ -36,7 +36,7 @@ def test_a_cache_is_cheap_to_read_and_dear_to_fill() -> None:
 
 def test_an_unknown_model_has_an_unknown_cost() -> None:
     assert PRICES.cost("claude-opus-9", Usage(1, 1)) is None
-    assert PRICES.cost("claude-opus-4-9", Usage(1, 1)) is None  # a neighbour's price is a guess
+    assert PRICES.cost("claude-opus-4-9", Usage(1, 1)) is None  # a neighbor's price is a guess
     assert PRICES.cost("claude-opus-9", Usage()) == 0.0
 
 

@@ -35,7 +35,7 @@ class Socket:
     """Nothing that JSON data could become."""
 
 
-class Colour(enum.Enum):
+class Color(enum.Enum):
     RED = "red"
 
 
@@ -48,14 +48,14 @@ def every_kind(
     words: list[str],
     counts: dict[str, int],
     size: Literal["small", "large"],
-    colour: Colour,
+    color: Color,
     place: Place,
     route: Route,
     untyped: Any,
     most: int = 5,
 ) -> str:
     """Takes everything."""
-    return f"{place.near[0].name} {route.points[0].x + number} {colour} {most}"
+    return f"{place.near[0].name} {route.points[0].x + number} {color} {most}"
 
 
 def properties(function: Callable[..., Any]) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_classes_are_referred_to_and_their_references_lead_somewhere() -> None:
     schema = tool_from(every_kind).tool.input_schema
     assert schema["properties"]["place"] == {"$ref": "#/$defs/Place"}
     assert schema["$defs"]["Place"]["properties"]["near"]["items"] == {"$ref": "#/$defs/Place"}
-    assert schema["$defs"]["Colour"]["enum"] == ["red"]
+    assert schema["$defs"]["Color"]["enum"] == ["red"]
     assert schema["properties"]["route"]["properties"]["points"]["items"] == {"$ref": "#/$defs/Point"}
     assert schema["$defs"]["Point"]["required"] == ["x"]
 
@@ -104,12 +104,12 @@ def test_what_a_model_gives_becomes_what_the_function_takes() -> None:
         "words": ["a"],
         "counts": {"a": 1},
         "size": "small",
-        "colour": "red",
+        "color": "red",
         "place": {"name": "A", "near": [{"name": "B"}]},
         "route": {"points": [{"x": 41}]},
         "untyped": [1],
     }
-    assert tool_from(every_kind)(given) == "B 42 Colour.RED 5"
+    assert tool_from(every_kind)(given) == "B 42 Color.RED 5"
 
 
 def test_the_docstring_describes_the_tool_and_its_parameters() -> None:

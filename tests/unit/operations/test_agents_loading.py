@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from afl.kernel.errors import SourcePlace
 from afl.operations.program.agents import AgentError, load_agent, load_agents
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.task_handlers.handler import HandlerContext
@@ -31,10 +32,10 @@ def test_a_file(folder: Path) -> None:
     assert load_agent(str(folder / "one_file.py")).names == ["t.One"]
 
 
-def test_a_file_imports_its_neighbours(folder: Path) -> None:
+def test_a_file_imports_its_neighbors(folder: Path) -> None:
     (folder / "sub").mkdir()
-    (folder / "sub" / "neighbour_of_agents.py").write_text("N = 7\n")
-    (folder / "sub" / "importing_agents.py").write_text("from neighbour_of_agents import N\n" + ONE)
+    (folder / "sub" / "neighbor_of_agents.py").write_text("N = 7\n")
+    (folder / "sub" / "importing_agents.py").write_text("from neighbor_of_agents import N\n" + ONE)
     assert load_agent("sub/importing_agents.py").names == ["t.One"]
 
 
@@ -83,15 +84,27 @@ def test_a_module_that_cannot_be_imported_says_why_and_where(folder: Path) -> No
     with pytest.raises(AgentError) as caught:
         load_agent("broken_agents.py")
     assert "cannot be imported: ModuleNotFoundError: No module named 'no_such_library'" in str(caught.value)
-    assert "broken_agents.py:2: import no_such_library" in str(caught.value)
+    assert caught.value.place == SourcePlace("broken_agents.py", 2, 1)
     with pytest.raises(AgentError, match="No module named 'no_such_library'"):
         load_agent("broken_agents")
 
 
 def test_a_module_with_a_syntax_error(folder: Path) -> None:
     (folder / "unclosed_agents.py").write_text("x = (1\n")
-    with pytest.raises(AgentError, match=r"SyntaxError: .*unclosed_agents.py, line 1"):
+    with pytest.raises(AgentError, match=r"SyntaxError: '\(' was never closed") as caught:
         load_agent("unclosed_agents.py")
+    assert caught.value.place == SourcePlace("unclosed_agents.py", 1, 5)
+
+
+def test_a_module_with_a_model_alone_says_how_to_give_it_facets(folder: Path) -> None:
+    (folder / "model_agents.py").write_text(
+        "from afl.models import ScriptedModel\nmodel = ScriptedModel([])\n"
+    )
+    with pytest.raises(
+        AgentError, match="it has the model 'model', so say which facets it answers"
+    ) as caught:
+        load_agent("model_agents.py")
+    assert "--agent model_agents.py:facets" in str(caught.value)
 
 
 def test_a_module_without_handlers_says_how_to_write_one(folder: Path) -> None:

@@ -189,7 +189,7 @@ def test_cleared_fields_are_left_to_their_default_or_missed(check: Form) -> None
         ("rest", "[]", "write a JSON object; got []"),
         ("codes", "[1,", "write JSON; got '[1,'"),
         (
-            "colour",
+            "color",
             "red",
             "there is no such field; known: amount, approved, codes, due_date, payTo, payTo.home.city, ",
         ),

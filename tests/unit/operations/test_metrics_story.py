@@ -88,7 +88,7 @@ def test_runs_tasks_and_approvals(store: MemoryStore, kept: Meters) -> None:
         "afl_runs{state=paused}": 1,
         "afl_runs{state=completed}": 1,
         "afl_runs{state=failed}": 0,
-        "afl_runs{state=cancelled}": 1,
+        "afl_runs{state=canceled}": 1,
     }
     assert {name: found[name] for name in found if name.startswith("afl_tasks{")} == {
         "afl_tasks{list=default,facet=ns.Double,state=pending,hold=}": 1,
@@ -98,7 +98,7 @@ def test_runs_tasks_and_approvals(store: MemoryStore, kept: Meters) -> None:
     assert found["afl_approvals_waiting{group=finance}"] == found["afl_elsewhere_tasks{via=human}"] == 1
     assert 0 <= found["afl_oldest_task_seconds{list=default}"] < 600
     assert (
-        found["afl_runs_ended_total{state=completed}"] == found["afl_runs_ended_total{state=cancelled}"] == 1
+        found["afl_runs_ended_total{state=completed}"] == found["afl_runs_ended_total{state=canceled}"] == 1
     )
     assert [found[f"afl_part_up{{part={part}}}"] for part in ("store", "turns", "fleet", "messages")] == [
         1,

@@ -114,10 +114,10 @@ def test_who_pauses_is_the_user(store: MemoryStore, monkeypatch: pytest.MonkeyPa
 
 def test_cancel(store: MemoryStore) -> None:
     run = begin(store)
-    assert control.cancel(store, run).state == "cancelled"
+    assert control.cancel(store, run).state == "canceled"
     assert task_of(store, run).state == "canceled"
     again = control.cancel(store, run)
-    assert (again.changed, again.why) == (False, f"run {run} is cancelled")
+    assert (again.changed, again.why) == (False, f"run {run} is canceled")
 
 
 def test_retry_a_run_and_a_step(store: MemoryStore) -> None:

@@ -48,7 +48,7 @@ def test_every_state_is_laid_over_the_graph(store: PersistenceAPI) -> None:
     assert claimed is not None
     assert nodes_of(store, run)["0/b"].state == "running"
     control.cancel(store, run)
-    assert nodes_of(store, run)["0/b"].state == "cancelled"
+    assert nodes_of(store, run)["0/b"].state == "canceled"
 
 
 COLLECTED = EACH.replace("foreach n in $.ns", "foreach n in $.ns limit 4 collect lost").replace(

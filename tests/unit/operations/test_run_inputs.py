@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -75,10 +76,10 @@ def test_a_value_that_does_not_fit(program: Program, pair: str, message: str) ->
 
 
 def test_what_does_not_fit_is_answered_with_what_is_taken(program: Program) -> None:
-    with pytest.raises(
-        InputError, match=r"\nIt takes \(s: String, .*xs: \[String\].*\); write --input s=VALUE, a text"
-    ):
+    with pytest.raises(InputError) as caught:
         read_inputs(program, ["n=x"])
+    taken = r"It takes \(s: String, .*xs: \[String\].*\); write --input s=VALUE, a text"
+    assert re.match(taken, caught.value.hint)
     bare = choose_workflow(compile_source("workflow W() => (y: Long) andThen { yield W(y = 1) }"))
     assert read_inputs(bare) == {}
 

@@ -8,7 +8,7 @@ import pytest
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
-from afl.operations.spans import DAY, HOUR, MINUTE, SECOND, ago, clock, date, read_span, span
+from afl.operations.spans import DAY, HOUR, MINUTE, SECOND, ago, clock, date, left, read_span, span
 
 
 @pytest.mark.parametrize(
@@ -54,3 +54,18 @@ def test_moments() -> None:
     assert re.fullmatch(r"\d\d:\d\d:\d\d", clock(now))
     assert re.fullmatch(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d", clock(now - 3 * DAY))
     assert (date(0), ago(now - 2 * HOUR)) == ("", "2 h ago")
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "shown"),
+    [
+        (8 * HOUR, "8 h"),
+        (8 * HOUR - 5_000, "7 h 59 min"),
+        (59_000, "59 s"),
+        (DAY + 2 * HOUR, "1 d 2 h"),
+        (2 * DAY, "2 d"),
+        (0, "0 ms"),
+    ],
+)
+def test_time_that_is_left_is_not_rounded_to_hours(milliseconds: int, shown: str) -> None:
+    assert left(milliseconds) == shown

@@ -48,4 +48,4 @@ def test_why_follows_to_the_child(store: MemoryStore, run: str) -> None:
 def test_why_of_a_step_whose_run_has_ended(store: MemoryStore, run: str) -> None:
     store.cancel_run(WorkflowId("order-7"), "by hand")
     reason = list(why(store, run).chain)[1]
-    assert reason.sentence == "it waits for the run order-7, which is cancelled; a sweep tells it."
+    assert reason.sentence == "it waits for the run order-7, which is canceled; a sweep tells it."

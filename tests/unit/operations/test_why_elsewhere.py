@@ -40,7 +40,7 @@ def test_a_signal_has_to_be_delivered(store: MemoryStore) -> None:
     assert [each.code for each in reason.chain] == ["run-waits", "step-waits-for-signal", "task-signal"]
     assert [each.sentence for each in reason.chain][1:] == [
         "it waits for the signal it's done, whose value t.Double returns.",
-        "it waits for the signal it's done; expires in 3 h.",
+        "it waits for the signal it's done; expires in 3 h 59 min.",
     ]
     assert (reason.outlook, reason.cause.action) == (
         Outlook.STANDS,
@@ -52,7 +52,7 @@ def test_until_when_and_who_is_asked_otherwise(store: MemoryStore) -> None:
     human = 'Human("finance", escalate_to = "boss", escalate_minutes = 90) with Timeout(hours = 4)'
     task = task_of(store, begin(store, chain(human)))
     assert why(store, task.uuid).sentence == (
-        "waiting for someone in finance; boss is asked in 1 h; expires in 3 h."
+        "waiting for someone in finance; boss is asked in 1 h 29 min; expires in 3 h 59 min."
     )
     store.save_task(replace(task, deadline=store.now() - MINUTE, lease_until=store.now() - MINUTE))
     late = "when a server is started: none is alive to see to it"
@@ -77,7 +77,10 @@ def test_nobody_hands_it_over(store: MemoryStore, mixin: str, place: str, kind: 
     serve(store, "t.Double", "afl:execute")
     reason = why(store, run)
     assert [each.code for each in reason.chain] == ["run-waits", "step-waits-for-agent", "task-no-bridge"]
-    assert reason.cause.sentence == f"handed to {place}; no live server bridges to {kind}; expires in 3 h."
+    assert (
+        reason.cause.sentence
+        == f"handed to {place}; no live server bridges to {kind}; expires in 3 h 59 min."
+    )
     assert reason.outlook is Outlook.STANDS
     assert f"afl resume {run}" in reason.cause.action
     serve(store, f"afl:{task.via.partition(':')[0]}", silent_ms=5 * HOUR)
@@ -85,7 +88,7 @@ def test_nobody_hands_it_over(store: MemoryStore, mixin: str, place: str, kind: 
     serve(store, f"afl:{task.via.partition(':')[0]}", service_name="afl-runner", server_name="host-9")
     reason = why(store, run)
     assert (reason.cause.code, reason.outlook) == ("task-elsewhere", Outlook.MOVES)
-    assert reason.cause.sentence == f"handed to {place} by afl-runner on host-9; expires in 3 h."
+    assert reason.cause.sentence == f"handed to {place} by afl-runner on host-9; expires in 3 h 59 min."
 
 
 def test_what_a_bridge_could_not_begin_is_said(store: MemoryStore) -> None:

@@ -54,12 +54,12 @@ def test_failed_names_the_step_the_line_and_the_cause(store: MemoryStore) -> Non
     assert reason.action == f"Fix the cause, then: afl retry {run}"
 
 
-def test_cancelled_says_by_whom(store: MemoryStore) -> None:
+def test_canceled_says_by_whom(store: MemoryStore) -> None:
     run = begin(store)
     control.cancel(store, run, by="ada")
     reason = why(store, run)
-    assert (reason.code, reason.outlook) == ("run-cancelled", Outlook.OVER)
-    assert "cancelled by operator ada" in reason.sentence
+    assert (reason.code, reason.outlook) == ("run-canceled", Outlook.OVER)
+    assert "canceled by operator ada" in reason.sentence
 
 
 def test_paused_says_by_whom(store: MemoryStore) -> None:

@@ -126,7 +126,7 @@ def test_its_run_is_over(store: MemoryStore) -> None:
     control.cancel(store, run, by="ada")
     for step in ("a", "c"):
         reason = why(store, f"{run}/{step}")
-        assert (reason.code, reason.cause.code) == ("step-run-over", "run-cancelled")
+        assert (reason.code, reason.cause.code) == ("step-run-over", "run-canceled")
 
 
 def test_waiting_for_the_steps_in_it(store: MemoryStore) -> None:

@@ -332,7 +332,7 @@ def test_an_operator_retries_a_failed_step(store: MemoryStore) -> None:
     ]
 
 
-def test_a_result_for_a_run_that_was_cancelled_meanwhile_is_dropped(store: MemoryStore) -> None:
+def test_a_result_for_a_run_that_was_canceled_meanwhile_is_dropped(store: MemoryStore) -> None:
     run = begin(store)
 
     def callback(payload: dict[str, Any]) -> dict[str, Any]:
@@ -342,7 +342,7 @@ def test_a_result_for_a_run_that_was_cancelled_meanwhile_is_dropped(store: Memor
     assert poller_on(store, Double=callback).poll_once() == 1
     task = only_task(store, run)
     assert (task.state, task.result) == (TaskState.CANCELED, None)
-    assert run_of(store, run).state == RunnerState.CANCELLED
+    assert run_of(store, run).state == RunnerState.CANCELED
 
 
 def test_a_result_for_a_step_that_went_on_is_dropped(store: MemoryStore) -> None:

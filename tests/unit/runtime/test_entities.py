@@ -96,7 +96,7 @@ def test_runner_states_and_the_spelling_trap() -> None:
     assert RunnerState.FAILED == "failed"
     assert RunnerState.PAUSED == "paused"
     assert RunnerState.UNKNOWN == "unknown"
-    assert (RunnerState.CANCELLED, TaskState.CANCELED) == ("cancelled", "canceled")
+    assert (RunnerState.CANCELED, TaskState.CANCELED) == ("canceled", "canceled")
 
 
 def test_runner_definition() -> None:

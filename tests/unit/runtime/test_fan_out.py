@@ -202,7 +202,7 @@ def test_giving_up_if_too_many_failed(web: Web, missing: int, state: str) -> Non
 def test_a_run_that_completed_has_nothing_to_retry(web: Web) -> None:
     web.missing = {"a"}
     run = web.begin("Pages", urls=["a", "b"])
-    with pytest.raises(InputError, match="only a failed or cancelled run can be retried"):
+    with pytest.raises(InputError, match="only a failed or canceled run can be retried"):
         Evaluator(web.store).retry(run)
 
 

@@ -17,7 +17,7 @@ from support.agents import SECONDS, Recorder, begin, ended, only_task, run_of, s
 from afl import handler
 from afl.kernel.errors import InputError, StoreUnavailable
 from afl.runtime.entities import LogDefinition, NoteOriginator, TaskDefinition
-from afl.runtime.errors import WorkCancelled
+from afl.runtime.errors import WorkCanceled
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.runner.service import RunnerConfig, RunnerService
@@ -126,7 +126,7 @@ def test_a_context_is_made_from_its_task() -> None:
 
 def test_without_a_time_limit_there_is_no_deadline() -> None:
     context = a_context()
-    assert (context.deadline, context.remaining, context.cancelled) == (None, None, False)
+    assert (context.deadline, context.remaining, context.canceled) == (None, None, False)
     context.log("goes nowhere")
     context.heartbeat()
     assert not context.cancellation.is_set()
@@ -187,23 +187,23 @@ def test_a_heartbeat_renews_and_learns_that_the_work_is_somebody_elses() -> None
     context = a_context(renew=lambda: answers.pop(0))
     context.heartbeat()
     context.heartbeat()
-    with pytest.raises(WorkCancelled, match="somebody else has the task now"):
+    with pytest.raises(WorkCanceled, match="somebody else has the task now"):
         context.heartbeat()
-    with pytest.raises(WorkCancelled):
+    with pytest.raises(WorkCanceled):
         context.heartbeat()
-    assert context.cancelled
+    assert context.canceled
     assert answers == []
 
 
-def test_cancelling_sets_everything_once() -> None:
+def test_canceling_sets_everything_once() -> None:
     context, called = a_context(), []
     waiting = context.cancellation
     with context.on_cancel(lambda: called.append(1)):
         context.cancel("its time is up")
         context.cancel("again")
-    assert (context.cancelled, waiting.is_set(), called) == (True, True, [1])
+    assert (context.canceled, waiting.is_set(), called) == (True, True, [1])
     assert a_context().cancellation is not waiting
-    with pytest.raises(WorkCancelled, match="its time is up"):
+    with pytest.raises(WorkCanceled, match="its time is up"):
         context.heartbeat()
 
 
@@ -223,7 +223,7 @@ def test_a_heartbeat_that_does_not_reach_the_store_is_no_failure_of_the_work(
 
     context = a_context(renew=away)
     context.heartbeat()
-    assert not context.cancelled
+    assert not context.canceled
     assert "the heartbeat of task t1 did not reach the store: away" in caplog.text
 
 
@@ -238,7 +238,7 @@ def test_a_callback_that_fails_does_not_harm_who_tells(caplog: pytest.LogCapture
         context.cancel("over")
         with context.on_cancel(broken):
             assert called == [1]
-    assert caplog.text.count("task t1 could not be told that it is cancelled") == 2
+    assert caplog.text.count("task t1 could not be told that it is canceled") == 2
 
 
 def test_word_that_comes_after_the_answer_of_a_coroutine_is_nothing() -> None:
@@ -257,10 +257,10 @@ def test_word_that_comes_after_the_answer_of_a_coroutine_is_nothing() -> None:
         patch.setattr(type(context), "on_cancel", keep)
         assert call(work, context) == {"n": 1}
     kept[0]()
-    assert not context.cancelled
+    assert not context.canceled
 
 
-def test_a_coroutine_is_cancelled_with_its_work() -> None:
+def test_a_coroutine_is_canceled_with_its_work() -> None:
     context, begun, cleaned = a_context(), threading.Event(), []
 
     async def work() -> None:
@@ -274,11 +274,11 @@ def test_a_coroutine_is_cancelled_with_its_work() -> None:
         assert begun.wait(SECONDS)
         context.cancel("over")
 
-    canceller = threading.Thread(target=cancel)
-    canceller.start()
-    with pytest.raises(WorkCancelled, match="the work was cancelled"):
+    canceler = threading.Thread(target=cancel)
+    canceler.start()
+    with pytest.raises(WorkCanceled, match="the work was canceled"):
         call(work, context)
-    canceller.join()
+    canceler.join()
     assert cleaned == [True]
 
 
@@ -295,7 +295,7 @@ def serve(store: MemoryStore, function: Any) -> tuple[RunnerService, Recorder]:
 
 
 @pytest.mark.parametrize("kind", ["function", "coroutine"])
-def test_a_handler_of_a_cancelled_run_stops(store: MemoryStore, kind: str) -> None:
+def test_a_handler_of_a_canceled_run_stops(store: MemoryStore, kind: str) -> None:
     begun, stopped = threading.Event(), threading.Event()
 
     def work(n: int, context: HandlerContext) -> dict[str, int]:
@@ -318,7 +318,7 @@ def test_a_handler_of_a_cancelled_run_stops(store: MemoryStore, kind: str) -> No
         assert begun.wait(SECONDS)
         assert store.cancel_run(run, "enough")
         assert stopped.wait(SECONDS)
-    assert run_of(store, run).state == "cancelled"
+    assert run_of(store, run).state == "canceled"
     assert only_task(store, run).state == "canceled"
 
 

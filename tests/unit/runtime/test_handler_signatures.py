@@ -11,7 +11,7 @@ import afl
 from afl.operations.program.sources import program_of
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.task_handlers.handler import HandlerContext, Handlers
-from afl.runtime.task_handlers.signatures import HandlerMismatch, mismatches
+from afl.runtime.task_handlers.signatures import HandlerMismatch, mismatches, near_misses
 
 SOURCE = """
 namespace shop {
@@ -90,8 +90,12 @@ def test_a_return_annotation_that_cannot_fit_is_told(kind: Any) -> None:
 
 def test_a_near_miss_of_a_name_is_told() -> None:
     program = program_of(SOURCE, name="shop.afl")
-    (problem,) = mismatches(Handlers.of({"shop.Chrage": charge, "Ship": ship, "other.Facet": ship}), program)
+    handlers = Handlers.of({"shop.Chrage": charge, "Ship": ship, "other.Facet": ship, "shop.Refund": ship})
+    assert mismatches(handlers, program) == []
+    (problem,) = near_misses(handlers, program)
     assert "handler of shop.Chrage, which is no event facet; did you mean 'shop.Charge'?" in problem
+    asked = program_of(SOURCE.replace("(id: String, fee: Double = 0.0)", '(id: String) with Human("x")'))
+    assert near_misses(handlers, asked) == []
 
 
 def test_run_refuses_before_anything_is_stored() -> None:

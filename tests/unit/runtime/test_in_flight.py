@@ -237,7 +237,7 @@ def test_a_handler_that_takes_too_long_is_given_up_and_its_late_answer_dropped(s
     (late,) = flight.collect(SECONDS)
     assert isinstance(late.error, HandlerTimeout)
     assert (str(late.error), late.error_type) == ("not done after 20 ms", "Timeout")
-    assert stuck.contexts[0].cancelled
+    assert stuck.contexts[0].canceled
     assert (flight.running, flight.next_deadline()) == (0, None)
     stuck.let_go.set()
     pool.shutdown()
@@ -334,7 +334,7 @@ def test_handlers_learn_that_their_task_is_no_longer_theirs(store: MemoryStore) 
     for _ in range(3):
         assert stuck.began.acquire(timeout=SECONDS)
     flight.cancel([("t1", 1), ("t2", 1)])
-    told = {context.task_id: context.cancelled for context in stuck.contexts}
+    told = {context.task_id: context.canceled for context in stuck.contexts}
     assert told == {"t0": False, "t1": True, "t2": True}
     stuck.let_go.set()
     pool.shutdown()
@@ -358,7 +358,7 @@ def test_giving_up_forgets_all_and_tells_the_handlers(store: MemoryStore) -> Non
     flight.start([task(0), task(1)])
     assert stuck.began.acquire(timeout=SECONDS)
     assert [each.uuid for each in flight.give_up()] == ["t0", "t1"]
-    assert stuck.contexts[0].cancelled
+    assert stuck.contexts[0].canceled
     assert flight.running == 0
     stuck.let_go.set()
     pool.shutdown()

@@ -49,7 +49,7 @@ class Scene:
         return LocalRunner(self.evaluator, Handlers.of({"t.Work": self.work}))
 
 
-def test_a_run_that_is_cancelled_meanwhile_ends_as_cancelled() -> None:
+def test_a_run_that_is_canceled_meanwhile_ends_as_canceled() -> None:
     scene = Scene(lambda store, run: store.cancel_run(run, "enough"))
     with scene.runner() as runner:
         result = runner.run(program())

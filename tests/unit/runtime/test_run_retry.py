@@ -219,7 +219,7 @@ def test_a_failure_that_was_caught_is_no_failure(shop: Workshop) -> None:
     shop.refused = {1}
     run = shop.begin("Caught", n=1)
     assert shop.outputs(run) == {"m": 51}
-    with pytest.raises(InputError, match="is completed; only a failed or cancelled run can be retried"):
+    with pytest.raises(InputError, match="is completed; only a failed or canceled run can be retried"):
         Evaluator(shop.store).retry(run)
 
 
@@ -268,7 +268,7 @@ def test_a_failure_of_the_engine_is_tried_again_too(shop: Workshop) -> None:
     assert shop.done == {1: 1}
 
 
-def test_a_cancelled_run_goes_on_where_it_was(shop: Workshop) -> None:
+def test_a_canceled_run_goes_on_where_it_was(shop: Workshop) -> None:
     run = begin(shop.store, "Chain", {"n": 1}, SOURCE)
     poller = AgentPoller(shop.store, Evaluator(shop.store), AgentPollerConfig(max_concurrent=1))
     poller.register("Work", shop.work)
@@ -280,7 +280,7 @@ def test_a_cancelled_run_goes_on_where_it_was(shop: Workshop) -> None:
     assert run_of(shop.store, run).reason == ""
 
 
-def test_a_run_cancelled_before_it_began_begins(shop: Workshop) -> None:
+def test_a_run_canceled_before_it_began_begins(shop: Workshop) -> None:
     run = submit(shop.store, "Chain", {"n": 1}, SOURCE)
     assert shop.store.cancel_run(run, "enough")
     assert shop.retry(run) >= 1
@@ -304,10 +304,10 @@ def test_a_run_that_is_not_there_or_not_over_is_refused(shop: Workshop) -> None:
     with pytest.raises(InputError, match="there is no run nobody"):
         Evaluator(shop.store).retry(WorkflowId("nobody"))
     run = begin(shop.store, "Chain", {"n": 1}, SOURCE)
-    with pytest.raises(InputError, match="is running; only a failed or cancelled"):
+    with pytest.raises(InputError, match="is running; only a failed or canceled"):
         Evaluator(shop.store).retry(run)
     assert shop.store.pause_run(run, "lunch")
-    with pytest.raises(InputError, match="is paused; only a failed or cancelled"):
+    with pytest.raises(InputError, match="is paused; only a failed or canceled"):
         Evaluator(shop.store).retry(run)
 
 

@@ -144,14 +144,14 @@ def test_a_runner_tells_the_same(store: MemoryStore) -> None:
         ]
 
 
-def test_the_trace_of_a_cancelled_run_ends_with_it(store: MemoryStore) -> None:
+def test_the_trace_of_a_canceled_run_ends_with_it(store: MemoryStore) -> None:
     with traced() as told:
         run_id = submit(store)
         Evaluator(store).resume(run_id)
         cancel(store, run_id, by="ada")
         assert without_evaluations(told) == ["afl.run < -", "afl.task < afl.run"]
         (ended,) = told.named("afl.run")
-        assert ended.status.description == "cancelled by operator ada"
+        assert ended.status.description == "canceled by operator ada"
 
 
 def test_a_step_that_an_operator_continues_is_told_as_well(store: MemoryStore) -> None:

@@ -147,7 +147,7 @@ def test_a_bad_setting_is_told_in_one_line(
 ) -> None:
     assert command.main(arguments) == 2
     printed = capsys.readouterr()
-    assert printed.err.startswith(f"Error: {told}")
+    assert printed.err.startswith(f"error[setting-error]: {told}")
     assert (printed.out, printed.err.count("\n")) == ("", 1)
 
 
@@ -157,7 +157,7 @@ def test_a_store_that_cannot_be_opened_is_told_in_one_line(
     monkeypatch.setattr("logging.basicConfig", lambda **options: None)
     assert command.main(["--store", f"sqlite:///{tmp_path}/none/afl.db"]) == 1
     printed = capsys.readouterr()
-    assert printed.err.startswith("Error: ") and printed.err.count("\n") == 1
+    assert printed.err.startswith("error[store-") and printed.err.count("\n") == 1
 
 
 def test_the_module_is_a_command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:

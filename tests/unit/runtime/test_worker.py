@@ -319,7 +319,7 @@ def test_a_lease_that_ended_lets_the_worker_take_the_task(store: MemoryStore) ->
     assert (only_task(store, run).expiries, only_task(store, run).deaths) == (1, 0)
 
 
-def test_time_in_which_the_store_was_away_does_not_count_towards_expiry(store: MemoryStore) -> None:
+def test_time_in_which_the_store_was_away_does_not_count_toward_expiry(store: MemoryStore) -> None:
     run, looked = begin(store), threading.Semaphore(0)
     assert store.claim_task(["Double"], owner="cut off", lease_ms=1) is not None
     crew = Crew(store)
@@ -357,7 +357,7 @@ class Waiting:
         return Handlers.of({"Double": self.__call__})
 
 
-def test_cancelling_a_run_tells_its_handlers_and_drops_their_answers(store: MemoryStore) -> None:
+def test_canceling_a_run_tells_its_handlers_and_drops_their_answers(store: MemoryStore) -> None:
     waiting, run = Waiting(), begin(store)
     with Crew(store, waiting.handlers, poll_seconds=LONG).at_work():
         assert waiting.began.wait(SECONDS)
@@ -365,11 +365,11 @@ def test_cancelling_a_run_tells_its_handlers_and_drops_their_answers(store: Memo
         assert waiting.told.wait(SECONDS)
     task = only_task(store, run)
     assert (task.state, task.result) == (TaskState.CANCELED, None)
-    assert run_of(store, run).state == RunnerState.CANCELLED
+    assert run_of(store, run).state == RunnerState.CANCELED
     assert run_of(store, run).owner == ""
 
 
-def test_the_slot_of_a_cancelled_task_is_free_for_others(store: MemoryStore) -> None:
+def test_the_slot_of_a_canceled_task_is_free_for_others(store: MemoryStore) -> None:
     waiting, run = Waiting(), begin(store)
     with Crew(store, waiting.handlers, concurrency=1).at_work():
         assert waiting.began.wait(SECONDS)
@@ -499,7 +499,7 @@ def test_work_that_begins_while_leases_are_renewed_is_not_taken_for_lost(store: 
 
         slow.meanwhile = another_begins
         assert slow.told.wait(SECONDS)
-        told = {n: context.cancelled for n, context in contexts.items()}
+        told = {n: context.canceled for n, context in contexts.items()}
         let_go.set()
     assert told == {1: False, 2: False}
 

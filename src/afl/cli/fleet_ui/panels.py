@@ -14,7 +14,7 @@ from textual.message import Message
 from textual.widgets import DataTable, RichLog, Static
 
 from afl.cli.console import duration, shortened
-from afl.cli.fleet_display import COLOURS, graph, line_text, status_text, summary
+from afl.cli.fleet_display import COLORS, graph, line_text, status_text, summary
 from afl.fleet.messages import LogLine, RunView
 from afl.fleet.settings import FleetSettings
 from afl.fleet.workflow import Workflow
@@ -99,12 +99,12 @@ _LETTERS = 8  # the end of an id: its beginning is the time, which runs of one d
 
 
 def workflow_rows(overview: Overview, pattern: str = "") -> list[Row]:
-    """Workflows whose id or name fits, each with a dot in the colour of its newest run."""
+    """Workflows whose id or name fits, each with a dot in the color of its newest run."""
     rows: list[Row] = []
     for each in overview.workflows:
         if fits(pattern, each.id, each.name):
             status = overview.last_status(each.id)
-            dot = Text("●", COLOURS[status]) if status is not None else Text("·", "dim")
+            dot = Text("●", COLORS[status]) if status is not None else Text("·", "dim")
             rows.append((each.id, (dot, Text(each.id), Text(shortened(each.name, 30), "dim"))))
     return rows
 

@@ -1,12 +1,12 @@
 -- uses: clock queue
--- rarely: state entry expiry ageing selection
+-- rarely: state entry expiry aging selection
 -- Reserves up to `most` messages, each under 16 characters of the given tokens, or takes them away (not `keep`).
 -- With ids of subscriptions, only messages of their types.
 -- An integer when there is nothing: microseconds until something may be due, -1 for never. Otherwise
 -- "<deadline> <came back> <length of report> <length of value> ...\n<report><values>".
 local most, visible = tonumber(ARGV[FIRST]), tonumber(ARGV[FIRST + 1])
 local tokens, keep = ARGV[FIRST + 2], ARGV[FIRST + 3] == '1'
-local subscriptions, ageing = ARGV[FIRST + 4], tonumber(ARGV[10])
+local subscriptions, aging = ARGV[FIRST + 4], tonumber(ARGV[10])
 local rare, back, at, due, changed, first_of = nil, 0, now, nil, not keep, nil
 if subscriptions ~= '' then
   rare = rarely()
@@ -43,13 +43,13 @@ local function next_one()
     local head = first_of and first_of(line) or redis.call('ZRANGE', line, 0, 0, 'WITHSCORES')
     local time = tonumber(head[2])
     if time and is_there(time) then
-      if ageing == 0 then return index, head[1], head[2] end
+      if aging == 0 then return index, head[1], head[2] end
       heads[#heads + 1] = {index = index, member = head[1], score = head[2], time = time}
     end
   end
   if #heads > 0 then
     rare = rare or rarely()
-    local head = rare.eldest(heads, at, ageing)
+    local head = rare.eldest(heads, at, aging)
     return head.index, head.member, head.score
   end
 end

@@ -1,1 +1,1 @@
-"""The HTTP API under /api/v1, made from the catalogue of operations."""
+"""The HTTP API under /api/v1, made from the catalog of operations."""

@@ -1,4 +1,4 @@
-"""The description of the API: OpenAPI 3.1, from the catalogue and the types of its functions."""
+"""The description of the API: OpenAPI 3.1, from the catalog and the types of its functions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from afl.client.http_client import KEY_HEADER
 from afl.dashboard.api.requests import LONGEST_KEY, is_required, outer_parameters
 from afl.kernel import codec
 from afl.operations import serialization
-from afl.operations.catalogue import API, PUBLIC
+from afl.operations.catalog import API, PUBLIC
 from afl.operations.operation import Operation
 from afl.operations.problems import Refusal
 

@@ -1,4 +1,4 @@
-"""The API for people: a page with every request, made from the catalogue, each with an example for a shell."""
+"""The API for people: a page with every request, made from the catalog, each with an example for a shell."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from afl.dashboard.api.requests import DOCS, is_required, outer_parameters
 from afl.dashboard.rendering import page
 from afl.kernel.errors import MissingExtraError
 from afl.operations import serialization
-from afl.operations.catalogue import API, PUBLIC
+from afl.operations.catalog import API, PUBLIC
 from afl.operations.operation import Operation
 
 OPENAPI = f"{API}/openapi.json"

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from afl.client.http_client import KEY_HEADER
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.operations import serialization
-from afl.operations.catalogue import API, NOTHING
+from afl.operations.catalog import API, NOTHING
 from afl.operations.operation import Operation
 from afl.operations.problems import Problem, Refusal, problem_of
 

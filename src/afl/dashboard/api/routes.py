@@ -1,4 +1,4 @@
-"""The routes of the API: one per row of the catalogue, all alike."""
+"""The routes of the API: one per row of the catalog, all alike."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.client.store_client import StoreClient
 from afl.dashboard.api.description import describe_api
 from afl.dashboard.api.manual import about_api, show_manual
 from afl.dashboard.api.requests import read_arguments, success
-from afl.operations.catalogue import API, PUBLIC
+from afl.operations.catalog import API, PUBLIC
 from afl.operations.operation import Operation
 
 

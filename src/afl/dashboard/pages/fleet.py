@@ -90,7 +90,7 @@ def _last(lines: list[LogLine]) -> int:
 
 _RUNS = 50
 _WATCH_MS = 1_000
-_TRIGGERS = {"RUNWORKFLOW": "on demand", "RUNTASK": "on demand", "schedule": "by the clock"}
+_TRIGGERS = {"RUNWORKFLOW": "on demand", "RUNTASK": "on demand", "schedule": "on a schedule"}
 
 
 @of_part(FLEET)
@@ -226,12 +226,12 @@ async def cancel(request: Request) -> Response:
     form = await request.form()
     run_id = request.path_params["run"]
     back = f"/fleet/runs/{quote(run_id, safe='')}"
-    reason = text_of(form, "reason") or f"cancelled by {request.state.client.caller.name}"
+    reason = text_of(form, "reason") or f"canceled by {request.state.client.caller.name}"
     try:
         await ask_soon(request, fleet.cancel, run_id, reason)
     except InputError as error:
         return flash_redirect(request, back, str(error), "bad")
-    return flash_redirect(request, back, "Its end was asked for; the agent ends its processes first.")
+    return flash_redirect(request, back, "Cancellation was requested; the agent ends its processes first.")
 
 
 @contextmanager

@@ -164,7 +164,7 @@ async def purge(request: Request) -> Response:
         count = await ask_soon(request, coordination.purge, agent, ids)
     except InputError as error:
         return flash_redirect(request, "/messages/dead", str(error), "bad")
-    return flash_redirect(request, "/messages/dead", f"{plural(count, 'message')} of {agent} thrown away.")
+    return flash_redirect(request, "/messages/dead", f"{plural(count, 'message')} of {agent} deleted.")
 
 
 def _ids(letter: str) -> list[str] | None:
@@ -177,7 +177,9 @@ async def change_breaker(request: Request) -> Response:
     form = await request.form()
     action, name = _ACTIONS.get(request.path_params["action"]), text_of(form, "name")
     if action is None:
-        return flash_redirect(request, "/messages", "A circuit breaker is opened, closed or reset.", "bad")
+        return flash_redirect(
+            request, "/messages", "A circuit breaker can be opened, closed or reset.", "bad"
+        )
     try:
         await ask_soon(request, coordination.change_breaker, action, name)
     except InputError as error:

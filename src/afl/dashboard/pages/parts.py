@@ -178,7 +178,7 @@ def optional_routes(module: str, part: Part, paths: list[str]) -> list[Route]:
 FLEET = Part(
     "fleet",
     "Fleet",
-    "A principal keeps workflows of processes and starts them, by the clock or when asked; agents on any machine "
+    "A principal keeps workflows of processes and starts them on a schedule or on demand; agents on any machine "
     "run them.",
     (
         ("Make a folder with a first workflow", "afl fleet init"),

@@ -19,7 +19,7 @@ from afl.operations.run.runs import UnknownRun
 from afl.operations.spans import DAY, HOUR
 
 _PAGE = 50
-STATES = ("running", "completed", "failed", "paused", "cancelled", "created")
+STATES = ("running", "completed", "failed", "paused", "canceled", "created")
 SPANS = {
     "1h": (HOUR, "last hour"),
     "24h": (DAY, "last 24 hours"),

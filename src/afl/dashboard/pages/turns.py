@@ -241,8 +241,8 @@ async def stop(request: Request) -> Response:
     except InputError as error:
         return flash_redirect(request, back, str(error), "bad")
     if stopped.late:
-        return flash_redirect(request, back, "It was over already.", "note")
-    return flash_redirect(request, back, "The turn is being stopped, with all that it set off.")
+        return flash_redirect(request, back, "It had already ended.", "note")
+    return flash_redirect(request, back, "The turn is being stopped, with everything it started.")
 
 
 @contextmanager

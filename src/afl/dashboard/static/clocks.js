@@ -1,7 +1,8 @@
 // Times that pass: <time data-ago="ms"> and <span data-since="ms">, by the server's clock.
 
 const ahead = Date.now() - Number(document.body.dataset.now || Date.now());
-const SIZES = [[86400000, "d"], [3600000, "h"], [60000, "min"], [1000, "s"]];
+const HOUR = 3600000;
+const SIZES = [[86400000, "d"], [HOUR, "h"], [60000, "min"], [1000, "s"]];
 
 export function startClocks() {
   setInterval(() => document.hidden || tick(document), 1000);
@@ -17,12 +18,16 @@ function write(element, text) {
   if (element.textContent !== text) element.textContent = text;
 }
 
+// What lies ahead has two words from an hour on: 8 h, rounded down, would be "in 7 h" at once.
 function ago(away) {
-  for (const [size, word] of SIZES) {
-    if (Math.abs(away) >= size) {
-      const amount = Math.floor(Math.abs(away) / size);
-      return away > 0 ? `${amount} ${word} ago` : `in ${amount} ${word}`;
-    }
+  const span = Math.abs(away);
+  for (const [index, [size, word]] of SIZES.entries()) {
+    if (span < size) continue;
+    const amount = `${Math.floor(span / size)} ${word}`;
+    if (away > 0) return `${amount} ago`;
+    const [smaller, unit] = SIZES[index + 1] ?? SIZES[index];
+    const rest = size >= HOUR ? Math.floor((span % size) / smaller) : 0;
+    return rest ? `in ${amount} ${rest} ${unit}` : `in ${amount}`;
   }
   return "now";
 }

@@ -1,5 +1,5 @@
 // Small conveniences: copy buttons, questions before actions, forms that send themselves, one submit per click, the
-// theme, colours in JSON and AFL.
+// theme, colors in JSON and AFL.
 
 export function startSmallThings(root) {
   for (const button of root.querySelectorAll("[data-copy]")) button.hidden = !navigator.clipboard;
@@ -97,7 +97,7 @@ const TOKENS = {
 };
 const LONGEST = 40000;
 
-// Colours are put in by text nodes: whatever stands in a value stays text.
+// Colors are put in by text nodes: whatever stands in a value stays text.
 function paint(block, pattern) {
   block.dataset.painted = "";
   const text = block.textContent;

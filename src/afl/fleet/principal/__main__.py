@@ -17,7 +17,7 @@ def main() -> int:
         observe(load_settings(), "afl-fleet-principal", level=settings.logging_level)
         run_principal(settings)
     except AgentFlowError as error:
-        print(f"principal: {error}", file=sys.stderr)
+        print(f"error[{error.code}]: {error}", file=sys.stderr)
         return 1
     return 0
 

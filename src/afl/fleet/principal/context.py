@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from afl.fleet.messages import Status
-from afl.fleet.principal.catalogue import Catalogue
+from afl.fleet.principal.catalog import Catalog
 from afl.fleet.principal.logs import Block
 from afl.fleet.principal.registry import Agent, Registry, is_old
 from afl.fleet.principal.runs import NewRun, claim, enqueue, unclaim
@@ -189,7 +189,7 @@ class PrincipalContext:
     """One per principal."""
 
     store: FleetStore
-    catalogue: Catalogue
+    catalog: Catalog
     registry: Registry
     long_polls: LongPolls = field(default_factory=LongPolls)
     fetch_queue: FetchQueue = field(default_factory=FetchQueue)

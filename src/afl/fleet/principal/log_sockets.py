@@ -49,7 +49,7 @@ class LogReceiver:
     async def _store(self, blocks: list[Block]) -> list[Block]:
         """The blocks that were stored. An unavailable store is waited for: the sender will not send again.
 
-        Lines that the store refuses would be refused for ever, and must not delay the others.
+        Lines that the store refuses would be refused forever, and must not delay the others.
         """
         stored: list[Block] = []
 

@@ -61,8 +61,8 @@ def _expire(change: Change, run: Row) -> ExpiredRun:
         return ExpiredRun(run["run_id"], run["agent_id"], crash(change, run, error), crashed=True)
     # It was never started, so assigning it to another agent is not a second attempt.
     if run["cancel_reason"] is not None:
-        finish(change, run, Status.CANCELLED, error=error)
-        return ExpiredRun(run["run_id"], run["agent_id"], Status.CANCELLED, crashed=False)
+        finish(change, run, Status.CANCELED, error=error)
+        return ExpiredRun(run["run_id"], run["agent_id"], Status.CANCELED, crashed=False)
     requeue(change, run, run["requeued"])
     return ExpiredRun(run["run_id"], run["agent_id"], Status.PENDING, crashed=False)
 

@@ -118,15 +118,15 @@ async def ping(context: PrincipalContext, request: Ping) -> Answer:
 
 
 async def list_workflows(context: PrincipalContext, request: ListWorkflows) -> Answer:
-    await context.catalogue.look()
-    return Answer(success(context.catalogue.listing))
+    await context.catalog.look()
+    return Answer(success(context.catalog.listing))
 
 
 async def run_task(context: PrincipalContext, request: RunTask) -> Answer:
-    workflow = await context.catalogue.find(request.workflow_id)
+    workflow = await context.catalog.find(request.workflow_id)
     if workflow is None:
         raise RequestRefused(f"No workflow exists with id {request.workflow_id}")
-    new_run = context.catalogue.new_run(workflow, "RUNTASK")
+    new_run = context.catalog.new_run(workflow, "RUNTASK")
     await context.enqueue(new_run)
     return Answer(OK)
 

@@ -60,8 +60,8 @@ def crash(change: Change, run: Row, error: str) -> Status:
     """Queue the run of a lost agent again if its workflow says so, else set it CRASHED; returns the new status."""
     _crash_tasks(change, run)
     if run["cancel_reason"] is not None:
-        finish(change, run, Status.CANCELLED, error=error)
-        return Status.CANCELLED
+        finish(change, run, Status.CANCELED, error=error)
+        return Status.CANCELED
     if run["requeued"] < run["requeues"]:
         note(change, run, Status.CRASHED)
         requeue(change, run, run["requeued"] + 1)
@@ -146,7 +146,7 @@ def commands(tx: Transaction, running: Sequence[tuple[str, int]]) -> Commands:
         run = tx.one(Q.get_run, run_id=run_id)
         if run is None or run["epoch"] != epoch:
             found.lost.append(run_id)
-        elif _is_cancelled(run):
+        elif _is_canceled(run):
             found.cancel.append(run_id)
     return found
 
@@ -156,9 +156,9 @@ def _is_settled(run: Row) -> bool:
     return Status(run["status"]).is_final and run["status"] != Status.CRASHED
 
 
-def _is_cancelled(run: Row) -> bool:
+def _is_canceled(run: Row) -> bool:
     asked = run["cancel_reason"] is not None and not Status(run["status"]).is_final
-    return asked or run["status"] == Status.CANCELLED
+    return asked or run["status"] == Status.CANCELED
 
 
 def _note_unknown_run(change: Change, record: RunRecord, agent_id: str) -> None:

@@ -1,6 +1,6 @@
 """The states of a run: queued, claimed by an agent under an epoch, started, ended. Each function is one transition.
 
-    WAITING -> PENDING (queued) -> PENDING (held) -> RUNNING -> COMPLETED | FAILED | CANCELLED | CRASHED
+    WAITING -> PENDING (queued) -> PENDING (held) -> RUNNING -> COMPLETED | FAILED | CANCELED | CRASHED
 
 Taking a run from its holder increments the epoch, so that later reports of the holder miss.
 """
@@ -113,7 +113,7 @@ def cancel(change: Change, run_id: str, reason: str) -> Row:
         return run
     change.tx.run(Q.ask_cancel, run_id=run_id, reason=reason)
     if not run["incarnation"]:
-        finish(change, run, Status.CANCELLED)
+        finish(change, run, Status.CANCELED)
     change.notify_run(run_id)
     change.notify_agent(run["incarnation"])
     return get_run(change, run_id)

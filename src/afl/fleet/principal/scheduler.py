@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from afl.fleet.principal import runs
-from afl.fleet.principal.catalogue import Catalogue
+from afl.fleet.principal.catalog import Catalog
 from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.store import Change, Notifications
 from afl.fleet.workflow import Overlap, Workflow
@@ -39,8 +39,8 @@ class Scheduler:
         self._isolation = Isolation(_log, "the scheduler")
 
     @property
-    def _catalogue(self) -> Catalogue:
-        return self._context.catalogue
+    def _catalog(self) -> Catalog:
+        return self._context.catalog
 
     def refresh(self) -> None:
         """The workflows have changed."""
@@ -52,17 +52,17 @@ class Scheduler:
             pause = self._poll_s
             try:
                 with self._isolation.item("this look"):
-                    await self._synchronise_if_changed()
+                    await self._synchronize_if_changed()
                     pause = await self.fire_due()
             except StoreError as error:
                 _log.error("the scheduler waits for the store: %s", error)
             await self._sleep(pause)
 
-    async def _synchronise_if_changed(self) -> None:
+    async def _synchronize_if_changed(self) -> None:
         if self._changed.is_set() or self._stale:
             self._changed.clear()
             self._stale = True
-            await asyncio.to_thread(self.synchronise)
+            await asyncio.to_thread(self.synchronize)
             self._stale = False
 
     async def fire_due(self) -> float:
@@ -73,9 +73,9 @@ class Scheduler:
         look = await asyncio.to_thread(self._schedules.next_look, _PART)
         return _LONGEST_SLEEP_S if look is None else max(0.0, (look - self._now()) / 1000)
 
-    def synchronise(self) -> None:
+    def synchronize(self) -> None:
         """Make the schedules match the workflows, one transaction each."""
-        wanted = {workflow.id: workflow for workflow in self._catalogue.workflows.values() if workflow.cron}
+        wanted = {workflow.id: workflow for workflow in self._catalog.workflows.values() if workflow.cron}
         known = self._schedules_by_name()
         for workflow in wanted.values():
             with self._isolation.item(f"workflow {workflow.id}, which is not scheduled"):
@@ -95,14 +95,14 @@ class Scheduler:
         self._schedules.put(tx, schedule, self._now(), not_before=not_before)
 
     def _fire(self, tx: Transaction, firing: Firing) -> None:
-        workflow = self._catalogue.workflows.get(firing.name)
+        workflow = self._catalog.workflows.get(firing.name)
         if workflow is None or not workflow.cron:
             return  # its file was deleted; the next synchronization removes the schedule
         change = Change(tx, self._context.store)
         if workflow.overlap is Overlap.SKIP and runs.has_open_run(change, workflow.id):
             _log.info("workflow %s is due and skipped: a run of it is open", workflow.id)
             return
-        new_run = self._catalogue.new_run(workflow, "schedule")
+        new_run = self._catalog.new_run(workflow, "schedule")
         runs.enqueue(change, new_run, behind=workflow.overlap is Overlap.QUEUE)
         self._notifications.queued += change.notifications.queued
 

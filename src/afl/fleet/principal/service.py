@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from afl.fleet.principal.catalogue import Catalogue
+from afl.fleet.principal.catalog import Catalog
 from afl.fleet.principal.context import PrincipalContext
 from afl.fleet.principal.log_sockets import LogPublisher, LogReceiver
 from afl.fleet.principal.monitor import Monitor
@@ -22,7 +22,7 @@ from afl.fleet.principal.store import FleetStore
 from afl.fleet.principal.verbs import answer
 from afl.fleet.security import check_bind, load_principal_keys
 from afl.fleet.settings import FleetSettings, expanded
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.database import Database, connect
 from afl.kernel.errors import StoreError
 from afl.kernel.isolation import Isolation
@@ -40,15 +40,15 @@ class Principal:
         check_bind(settings.principal_host, keys, insecure)
         self.settings = settings
         store = FleetStore(database, lease_ms=settings.agent_heartbeat_timeout_ms)
-        catalogue = Catalogue(Path(expanded(settings.workflow_dir)))
-        self.context = PrincipalContext(store, catalogue, Registry(store.wall))
+        catalog = Catalog(Path(expanded(settings.workflow_dir)))
+        self.context = PrincipalContext(store, catalog, Registry(store.wall))
         self._monitor = Monitor(self.context)
         self._scheduler = Scheduler(self.context, settings.scheduler_start_poll_frequency_ms / 1000)
         self._stopping = asyncio.Event()
         self._sockets = Sockets(settings, keys)
         self._request_server = RequestServer(self._sockets.api, lambda frame: answer(self.context, frame))
         self.context.publish = LogPublisher(self._sockets.live).publish
-        catalogue.on_change = self._scheduler.refresh
+        catalog.on_change = self._scheduler.refresh
 
     @property
     def ports(self) -> tuple[int, int, int]:
@@ -63,7 +63,7 @@ class Principal:
         """Serve until stopped, or until a part fails."""
         parts: list[asyncio.Task[None]] = []
         try:
-            await self.context.catalogue.refresh()
+            await self.context.catalog.refresh()
             await self._monitor.start()
             parts = [asyncio.create_task(part) for part in self._parts(scheduler)]
             if ready is not None:
@@ -103,7 +103,7 @@ class Principal:
         isolation = Isolation(_log, "the principal")
         while True:
             with isolation.item("the workflow folder"):
-                await self.context.catalogue.refresh()
+                await self.context.catalog.refresh()
             await asyncio.sleep(self.settings.workflow_dir_refresh_frequency_s)
 
 
@@ -137,7 +137,7 @@ def open_database(settings: FleetSettings) -> Database:
 def _say_ready(principal: Principal) -> None:
     requests, logs, live = principal.ports
     address = principal.settings.address(requests)
-    workflows = len(principal.context.catalogue.workflows)
+    workflows = len(principal.context.catalog.workflows)
     print(
         f"principal ready on {address} (logs {logs}, {live}), {workflows} workflows",
         flush=True,

@@ -17,7 +17,7 @@ from afl.fleet.protocol import client_error
 from afl.fleet.security import KeyAuthenticator, PrincipalKeys
 from afl.fleet.settings import FleetSettings
 from afl.fleet.zeromq import zmq
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.errors import ServerError
 
 _log = logging.getLogger(__name__)

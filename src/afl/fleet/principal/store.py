@@ -12,7 +12,7 @@ from afl.kernel.database import Database, Schema, Transaction, queries
 
 T = TypeVar("T")
 Q = queries("afl.fleet.principal", "sql")
-SCHEMA = Schema("afl.fleet.principal", "sql", component="fleet", base=3)
+SCHEMA = Schema("afl.fleet.principal", "sql", component="fleet", base=4)
 VIEWS = Schema("afl.fleet.principal", "sql/views", component="fleet-views")
 LOGS = "logs"  # the topic of lines of any run
 

@@ -48,10 +48,10 @@ from afl.kernel.errors import AgentFlowError, InputError
 
 
 async def run_workflow(context: PrincipalContext, request: RunWorkflow) -> Answer:
-    workflow = await context.catalogue.find(request.workflow_id)
+    workflow = await context.catalog.find(request.workflow_id)
     if workflow is None:
         raise RequestRefused(f"No workflow exists with id {request.workflow_id}")
-    new_run = context.catalogue.new_run(workflow, "RUNWORKFLOW", request.params, request.run_id)
+    new_run = context.catalog.new_run(workflow, "RUNWORKFLOW", request.params, request.run_id)
     await context.enqueue(new_run)
     return Answer(success(encode_answer(Started(run_id=new_run.run_id))))
 
@@ -96,15 +96,15 @@ async def get_logs(context: PrincipalContext, request: GetLogs) -> Answer:
 
 
 async def list_definitions(context: PrincipalContext, request: ListDefinitions) -> Answer:
-    await context.catalogue.look()
-    return Answer(success(context.catalogue.definitions))
+    await context.catalog.look()
+    return Answer(success(context.catalog.definitions))
 
 
 async def check_workflows(context: PrincipalContext, request: CheckWorkflows) -> Answer:
-    await context.catalogue.refresh()
+    await context.catalog.refresh()
     found = [
         FileProblem(path=_readable(problem.path), line=problem.line, key=problem.key, error=problem.message)
-        for problem in context.catalogue.problems
+        for problem in context.catalog.problems
     ]
     return Answer(success(encode_answer(found)))
 

@@ -8,13 +8,11 @@ cannot commit the rest.
 
 from __future__ import annotations
 
-import asyncio
 import threading
 import weakref
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextvars import copy_context
 from os import register_at_fork
 from threading import get_ident
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
@@ -26,7 +24,6 @@ from afl.kernel.database.schema import Schema
 from afl.kernel.errors import StoreError
 from afl.kernel.file_lock import LockHolder
 from afl.kernel.presence import Presence
-from afl.kernel.unraisable import failing
 
 T = TypeVar("T")
 ASYNC_THREADS = 8
@@ -124,14 +121,9 @@ class Database(ABC):
         return await self._in_thread(lambda: self.select(query, **params))
 
     async def _in_thread(self, call: Callable[[], T]) -> T:
-        future = self._threads().submit(copy_context().run, failing(call))
-        outcome = asyncio.wrap_future(future)
-        try:
-            return await asyncio.shield(outcome)
-        except asyncio.CancelledError:
-            if not future.cancel():
-                await _settle(outcome)
-            raise
+        from afl.kernel.database.async_call import in_thread  # noqa: PLC0415  asyncio, which few commands need
+
+        return await in_thread(self._threads(), call)
 
     @abstractmethod
     def ensure(self, schema: Schema) -> None:
@@ -206,17 +198,6 @@ class Database(ABC):
         self._executor = None
         self._executor_guard = threading.Lock()
         self._after_fork()
-
-
-async def _settle(outcome: asyncio.Future[Any]) -> None:
-    """Wait for the end of a transition whatever is cancelled meanwhile, and retrieve its exception."""
-    while not outcome.done():
-        try:
-            await asyncio.wait([outcome])
-        except asyncio.CancelledError:
-            continue
-    if not outcome.cancelled():
-        outcome.exception()
 
 
 _databases: weakref.WeakSet[Database] = weakref.WeakSet()

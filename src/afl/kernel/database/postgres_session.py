@@ -123,7 +123,7 @@ class Session:
         return not self.connection.closed and not self._poll.poll(0)
 
     def settle(self) -> None:
-        """Leave the connection idle, or closed. A statement left by an exception is cancelled: it may hold locks."""
+        """Leave the connection idle, or closed. A statement left by an exception is canceled: it may hold locks."""
         pgconn = self.connection.pgconn
         status = pgconn.transaction_status
         if status == TransactionStatus.IDLE and pgconn.pipeline_status == PipelineStatus.OFF:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
-from importlib.resources import files
 
 from afl.kernel.database.dialect import Dialect, numbered, render, statements
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
+from afl.kernel.package_files import package_folder
 
 _NAME = re.compile(r"^--\s*name:\s*(\S+)\s*$", re.MULTILINE)
 
@@ -98,7 +98,7 @@ class Queries:
 
 def queries(package: str, folder: str = "sql") -> Queries:
     """The named queries in a folder of a package's data."""
-    root = files(package).joinpath(folder)
+    root = package_folder(package) / folder
     texts: dict[str, dict[str, str]] = {}
     for kind in ("shared", "sqlite", "postgres"):
         source = root.joinpath(f"{kind}.sql")

@@ -13,12 +13,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
-from importlib.resources.abc import Traversable
+from pathlib import Path
 
 from afl.kernel.database.dialect import Dialect, statements
 from afl.kernel.database.queries import Query
 from afl.kernel.errors import InputError
+from afl.kernel.package_files import package_folder
 
 _MIGRATION = re.compile(r"(\d{4})_\w+(?:\.(sqlite|postgres))?\.sql")
 
@@ -53,8 +53,8 @@ class Schema:
         """The version of a store that is up to date: the last migration's number, `base` without any."""
         return max(self._stems(), default=self.base)
 
-    def _root(self) -> Traversable:
-        return files(self.package).joinpath(self.folder)
+    def _root(self) -> Path:
+        return package_folder(self.package) / self.folder
 
     def _stems(self) -> dict[int, str]:
         """Number -> name of a migration without its dialect, in order."""
@@ -75,13 +75,13 @@ class Schema:
             )
         return {number: found[number].pop() for number in sorted(found)}
 
-    def _choose(self, folder: Traversable, stem: str, dialect: Dialect) -> Traversable:
+    def _choose(self, folder: Path, stem: str, dialect: Dialect) -> Path:
         for name in (f"{stem}.{dialect}.sql", f"{stem}.sql"):
             if folder.joinpath(name).is_file():
                 return folder.joinpath(name)
         raise InputError(f"{self.package}/{self.folder} has no {stem}.sql for {dialect}")
 
-    def _read(self, source: Traversable, dialect: Dialect) -> tuple[Query, ...]:
+    def _read(self, source: Path, dialect: Dialect) -> tuple[Query, ...]:
         return _statements(f"{self.name}/{source.name}", source.read_text("utf-8"), dialect, self.package)
 
 

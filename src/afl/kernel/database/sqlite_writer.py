@@ -57,7 +57,7 @@ class Job:
 
 
 class Writer:
-    """Serialises the transitions of this process, and queues with the other processes on the file's lock."""
+    """Serializes the transitions of this process, and queues with the other processes on the file's lock."""
 
     def __init__(self, path: str, lock: FileLock, connect: Callable[[], sqlite3.Connection]) -> None:
         self.path = path

@@ -24,7 +24,7 @@ _inherited: list[Any] = []  # objects of a parent's event loop must not be close
 
 
 class NatsTransport(ServerTransport):
-    """A message is topics, one to a line. The client reconnects by itself, for ever."""
+    """A message is topics, one to a line. The client reconnects by itself, forever."""
 
     def __init__(self, url: str) -> None:
         super().__init__(mask_url(url))

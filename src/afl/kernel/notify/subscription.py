@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    import asyncio
 
 
 class Source(Protocol):
@@ -62,7 +64,9 @@ class Subscription:
 
     async def wait_async(self, timeout: float | None = None) -> frozenset[str]:
         """`wait` for asyncio."""
-        loop = asyncio.get_running_loop()
+        from asyncio import get_running_loop  # noqa: PLC0415  few commands have an event loop
+
+        loop = get_running_loop()
         future, thread = loop.create_future(), threading.get_ident()
 
         def callback() -> None:

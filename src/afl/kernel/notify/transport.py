@@ -20,7 +20,7 @@ _FLUSH_SECONDS = 2.0
 class Transport:
     """The subscriptions of this process. This class reaches no other process; its subclasses do.
 
-    What crosses processes is a hint: a transport that lost its connection raises nothing, connects again for ever, and
+    What crosses processes is a hint: a transport that lost its connection raises nothing, connects again forever, and
     then notifies every subscription.
     """
 

@@ -153,7 +153,7 @@ def cancel(
 
 
 def agents(client: Client) -> list[AgentView]:
-    """List the agents: whether they live, what they run, when they were heard."""
+    """List the agents: whether they live, what they run, when they were last seen."""
     return client.call(ListAgents())
 
 

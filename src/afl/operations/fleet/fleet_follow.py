@@ -11,7 +11,7 @@ from afl.fleet.errors import PrincipalAway
 from afl.fleet.messages import LogLine, LogPage
 from afl.fleet.requests import GetLogs, WatchRun
 from afl.fleet.settings import FleetSettings
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.operations.fleet.fleet import LogFilter, LogQuery, with_hint
 from afl.operations.fleet.fleet_dag import RunStanding, standing
 
@@ -66,7 +66,7 @@ async def follow_logs(
     after: int = 0,
     away: Callable[[], None] | None = None,
 ) -> AsyncGenerator[list[LogLine], None]:
-    """The lines that fit, from the query's start on, from the last so many, or behind a position, for ever.
+    """The lines that fit, from the query's start on, from the last so many, or behind a position, forever.
 
     `away` is called when the principal does not answer, once until it does.
     """

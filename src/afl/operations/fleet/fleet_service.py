@@ -17,7 +17,7 @@ from afl.fleet.security import make_client_keys, make_keys
 from afl.fleet.settings import FLEET_SETTINGS, FleetSettings, read_dotenv
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_folder import WorkflowFolder
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.errors import InputError
 from afl.kernel.setting_kinds import mask_url
 
@@ -75,9 +75,9 @@ async def _serve(settings: FleetSettings, options: PrincipalOptions, ready: Call
 
 def _ready(principal: Principal) -> Ready:
     requests, log_port, live = principal.ports
-    catalogue = principal.context.catalogue
+    catalog = principal.context.catalog
     address = principal.settings.address(requests)
-    return Ready(address, (log_port, live), len(catalogue.workflows), len(catalogue.problems))
+    return Ready(address, (log_port, live), len(catalog.workflows), len(catalog.problems))
 
 
 class _LocalAgent:

@@ -97,7 +97,7 @@ def _task(task_id: str, task: Task) -> FleetTask:
 
 
 LAST = 500
-_COLOUR = re.compile(r"\x1b\[[0-9;:]*m")
+_COLOR = re.compile(r"\x1b\[[0-9;:]*m")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -126,12 +126,12 @@ def last_lines(
 
 
 def plain_payload(payload: str) -> str:
-    """What the task wrote, without the mark of the stream, which its colour tells; "⋯" goes on with the line before.
+    """What the task wrote, without the mark of the stream, which its color tells; "⋯" goes on with the line before.
 
-    Colours are dropped, and what else would steer a terminal is shown as a character that does not.
+    Colors are dropped, and what else would steer a terminal is shown as a character that does not.
     """
     continues, text = read_mark(payload)
-    shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", _COLOUR.sub("", text))
+    shown = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", _COLOR.sub("", text))
     return f"⋯ {shown}" if continues else shown
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, SourcePlace
 from afl.models.model import Model
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.registry_handlers import RegistryHandlers
@@ -73,8 +73,19 @@ def load_agent(
     source = load_module(module)
     handlers = _handlers(_metered(source, store), module)
     if not handlers.names and not (otherwise is not None and otherwise(source)):
-        raise AgentError(f"agent module {module} has no handlers; {_HOW}")
+        raise AgentError(f"agent module {module} has no handlers; {_for_model(source, module) or _HOW}")
     return handlers
+
+
+def _for_model(source: Any, module: str) -> str:
+    """How a model that the module has is given facets to answer; empty if it has none."""
+    names = [name for name, value in getattr(source, "__dict__", {}).items() if isinstance(value, Model)]
+    if not names:
+        return ""
+    how = f'facets = {{"namespace.Facet": {names[0]}}}'
+    return (
+        f"it has the model {names[0]!r}, so say which facets it answers: {how}, then --agent {module}:facets"
+    )
 
 
 def load_module(module: str) -> Any:
@@ -141,7 +152,7 @@ def _import_file(path: Path) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise AgentError(_failed(str(path), error)) from error
+        raise _failed(str(path), error) from error
     return module
 
 
@@ -156,21 +167,31 @@ def _import_name(name: str) -> ModuleType:
                 f"there is no agent module {name!r}; give a file like agents.py, or the name of a module that "
                 f"can be imported from {Path.cwd()}"
             ) from error
-        raise AgentError(_failed(name, error)) from error
+        raise _failed(name, error) from error
     except Exception as error:
-        raise AgentError(_failed(name, error)) from error
+        raise _failed(name, error) from error
 
 
-def _failed(module: str, error: Exception) -> str:
+def _failed(module: str, error: Exception) -> AgentError:
     """Why importing failed, with the last place in the agent's own sources: a line deep in a library helps nobody."""
-    reason = f"agent module {module} cannot be imported: {type(error).__name__}: {error}"
+    failed = AgentError(f"agent module {module} cannot be imported: {type(error).__name__}: {error}")
     if isinstance(error, SyntaxError):
-        return reason
+        if error.filename and error.lineno:
+            failed.place = SourcePlace(_near(error.filename), error.lineno, error.offset or None)
+            failed.args = (f"agent module {module} cannot be imported: {type(error).__name__}: {error.msg}",)
+        return failed
     frames = [
         frame
         for frame in traceback.extract_tb(error.__traceback__)
         if "importlib" not in frame.filename and frame.filename != __file__
     ]
     own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
-    place = (own or frames)[-1:]
-    return "\n  at ".join([reason, *(f"{frame.filename}:{frame.lineno}: {frame.line}" for frame in place)])
+    for frame in (own or frames)[-1:]:
+        failed.place = SourcePlace(_near(frame.filename), frame.lineno or 1, (frame.colno or 0) + 1)
+    return failed
+
+
+def _near(file: str) -> str:
+    """A path as one types it here."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file

@@ -84,7 +84,7 @@ def list_flows(
 
 def show_flow(
     store: PersistenceAPI,
-    flow: Annotated[str, about("The flow's id, enough of its beginning, or its name.")],
+    flow: Annotated[str, about("The flow's id, its first characters, or its name.")],
     *,
     with_program: Annotated[bool, about("With the compiled JSON, which is long.")] = True,
 ) -> FlowView:

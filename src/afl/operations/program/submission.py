@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,12 +13,12 @@ import msgspec
 
 from afl.kernel import codec
 from afl.kernel.bounds import A_RUN_ID, is_run_id
-from afl.kernel.errors import AgentFlowError, HeldError, InputError, PayloadError
+from afl.kernel.errors import AgentFlowError, HeldError, InputError, PayloadError, SourcePlace
 from afl.kernel.ids import sortable_id
 from afl.operations.parameters import Dollars, RunId, RunName, Tags, Tokens
 from afl.operations.program.library import find_workflow, load_workflow
 from afl.operations.program.sources import SourceText, program_of
-from afl.operations.run import run_store
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import set_budget
 from afl.operations.spans import clock
 from afl.runtime.entities import RunDefinition
@@ -42,7 +43,8 @@ def read_inputs(
     except PayloadError:
         raise
     except InputError as error:
-        raise InputError(f"{error}\n{_how(program)}") from error
+        error.hint = _how(program)
+        raise
     return given
 
 
@@ -92,10 +94,23 @@ def _read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
-        raise InputError(f"{path} is not JSON: {error}") from error
+        raise _malformed(path, str(error)) from error
     if not isinstance(value, dict):
         raise InputError(f'{path} holds no JSON object; expected the inputs by name, like {{"name": 1}}')
     return value
+
+
+def _malformed(path: Path, reason: str) -> InputError:
+    """The error of a file that is no JSON, with the line: msgspec counts bytes, and Python's own parser lines."""
+    wrong = InputError(f"{path} is not JSON: {reason}")
+    try:
+        json.loads(path.read_bytes())
+    except json.JSONDecodeError as error:
+        wrong = InputError(f"{path} is not JSON: {error.msg}")
+        wrong.place = SourcePlace(str(path), error.lineno, error.colno)
+    except (UnicodeDecodeError, OSError):
+        pass  # there is no line to show
+    return wrong
 
 
 class RunExists(
@@ -148,7 +163,7 @@ def submit(
         if budget_usd is not None or budget_tokens is not None:
             # before the run is there: somebody may begin it at once
             set_budget(store, run.workflow_id, usd=budget_usd, tokens=budget_tokens)
-        run_store.program_cache(store).store(program)
+        program_cache(store).store(program)
         if store.insert_run(run):
             return Submitted(run.workflow_id, run.workflow_name, task_list)
         earlier = store.get_run(WorkflowId(run.workflow_id))

@@ -37,7 +37,7 @@ _WAIT = "wait"
 CODES: dict[str, Code] = {
     "run-completed": Code("The run completed.", _O, "`afl show RUN` shows its steps"),
     "run-failed": Code("The run failed; the step, its line and the cause are named.", _O, "`afl retry RUN`"),
-    "run-cancelled": Code("Somebody cancelled the run.", _O, "`afl retry RUN` takes it up again"),
+    "run-canceled": Code("Somebody canceled the run.", _O, "`afl retry RUN` takes it up again"),
     "run-paused": Code(
         "The run is paused; by whom is said, or why it cannot be evaluated.", _S, "`afl unpause RUN`"
     ),
@@ -133,7 +133,7 @@ CODES: dict[str, Code] = {
     "task-timeout": Code(
         "Its time was up; a sweep is about to try it again or fail its step.",
         _M,
-        "raise `Timeout`, or mend it",
+        "raise `Timeout`, or fix the handler",
     ),
     "task-human": Code(
         "Somebody has to answer; until when, and who is asked otherwise, is said.",
@@ -152,7 +152,7 @@ CODES: dict[str, Code] = {
     "task-not-begun": Code(
         "An agent, the fleet or a message cannot take it yet; why is said.",
         _S,
-        "start or mend the other side",
+        "start or repair the other side",
     ),
     "task-queued-elsewhere": Code(
         "The fleet has it in its queue, and no agent is connected that can run it; what it needs is said.",
@@ -193,7 +193,7 @@ CODES: dict[str, Code] = {
         "let that process go on, or end it",
     ),
     "server-failed": Code(
-        "The server gave up with the error that is named.", _S, "mend that, and start it again"
+        "The server gave up with the error that is named.", _S, "fix that, then start it again"
     ),
 }
 

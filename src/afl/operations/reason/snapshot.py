@@ -106,6 +106,6 @@ def line_words(failure: StepFailure) -> str:
 
 
 def first_line(text: str) -> str:
-    """Enough of a message to recognise it."""
+    """Enough of a message to recognize it."""
     line = text.strip().partition("\n")[0]
     return line if len(line) <= 200 else f"{line[:199]}…"

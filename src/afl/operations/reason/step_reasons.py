@@ -54,9 +54,9 @@ def _ended(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
     if run.state == RunnerState.COMPLETED:
         sentence = f"it completed at {at}, after {span(run.ended - run.created)}."
         return _of_run("run-completed", run, sentence, f"See its steps: afl show {run.workflow_id}")
-    if run.state == RunnerState.CANCELLED:
-        sentence = f"it was ended at {at}: {run.reason or 'cancelled'}."
-        return _of_run("run-cancelled", run, sentence, f"Take it up again: afl retry {run.workflow_id}")
+    if run.state == RunnerState.CANCELED:
+        sentence = f"it was ended at {at}: {run.reason or 'canceled'}."
+        return _of_run("run-canceled", run, sentence, f"Take it up again: afl retry {run.workflow_id}")
     failure = StepFailure.from_dict(run.error or {"message": "no error was recorded"})
     attempts = failed_attempts(snapshot.store, run)
     sentence = f"it failed at {at}: {failure_words(failure, last_failure(attempts))}"

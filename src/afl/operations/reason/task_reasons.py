@@ -8,12 +8,12 @@ from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line, raise
 from afl.operations.reason.staffing import staffing
 from afl.operations.run.attempts import last_failure, step_attempts
 from afl.operations.run.run_log import log_line
-from afl.operations.run.signaling import how_to_deliver
-from afl.operations.spans import clock, span
+from afl.operations.run.signal_hint import how_to_deliver
+from afl.operations.spans import clock, left, span
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState, child_of
 from afl.runtime.persistence import TaskFilter
 from afl.runtime.program import paths
-from afl.runtime.recovery.sweep import what_was_lost
+from afl.runtime.recovery.lost_attempts import what_was_lost
 from afl.runtime.types import WorkflowId
 
 _PLACES = {"agent": "agent", "fleet": "the fleet's workflow", "message": "a message to"}
@@ -38,7 +38,7 @@ def elsewhere_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reas
     if hosts and waits:
         sentence = f"{place} cannot be asked{_limits(snapshot, task)}: {waits}."
         return _at_bridge(
-            "task-not-begun", task, sentence, "Start or mend the other side; it is tried again."
+            "task-not-begun", task, sentence, "Start or repair the other side; it is tried again."
         )
     host = hosts[0].title if hosts else _owner(snapshot, task)
     if host and queued:
@@ -85,7 +85,7 @@ def _limits(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
 
 def _when(snapshot: DiagnosticSnapshot, moment: int) -> str:
     if moment > snapshot.now:
-        return f"in {span(moment - snapshot.now)}"
+        return f"in {left(moment - snapshot.now)}"
     return (
         "at the next sweep"
         if snapshot.has_live_server
@@ -179,8 +179,8 @@ def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
 def _sleeping(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     until = f"{task.name} sleeps until {snapshot.clock(task.deadline)}"
     if task.deadline > snapshot.now:
-        left = f", another {span(task.deadline - snapshot.now)}"
-        return _reason("task-timer", task, f"{until}{left}.", "Wait.")
+        rest = f", another {left(task.deadline - snapshot.now)}"
+        return _reason("task-timer", task, f"{until}{rest}.", "Wait.")
     return _reason("task-timer", task, f"{until}; it goes on {_when(snapshot, task.deadline)}.", "Wait.")
 
 

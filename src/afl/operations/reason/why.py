@@ -34,7 +34,7 @@ def _judge(server: Server) -> tuple[str, str, str]:
             return "server-stopped", f"{title} was shut down at {last}.", "Start it again if it is needed."
         case Liveness.FAILED:
             error = first_line(str((server.error or {}).get("message", "no error was recorded")))
-            return "server-failed", f"{title} gave up at {last}: {error}", "Mend that, and start it again."
+            return "server-failed", f"{title} gave up at {last}: {error}", "Fix that, then start it again."
         case Liveness.DEAD:
             sentence = f"the process of {title} died; its last sign of life was {silence} ago."
             return "server-dead", sentence, "Start it again; other servers take its work over."

@@ -14,6 +14,7 @@ from afl.operations.parameters import Dollars, Milliseconds, Run, Tokens, about
 from afl.operations.reason import subjects
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import set_budget
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskState
 from afl.runtime.evaluation.child_runs import settle_child_runs
@@ -55,7 +56,7 @@ class Continued:
 
 
 def pause(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
-    """Stop a run where it stands. Tasks that run go on, and their results wait."""
+    """Pause a run. Tasks that run go on, and their results wait."""
     found = run_store.find(store, run)
     reason = f"paused by operator {by or operator()}"
     return _change(store, found, store.pause_run(WorkflowId(found.workflow_id), reason))
@@ -74,15 +75,15 @@ def unpause(
 def cancel(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
     """End a run, its tasks and the child runs that end with it. `afl retry` takes it up again."""
     found = run_store.find(store, run)
-    reason = f"cancelled by operator {by or operator()}"
+    reason = f"canceled by operator {by or operator()}"
     changed = store.cancel_run(WorkflowId(found.workflow_id), reason)
     if changed:
-        settle_child_runs(store, run_store.program_cache(store))
-        _tell_cancelled(store, WorkflowId(found.workflow_id))
+        settle_child_runs(store, program_cache(store))
+        _tell_canceled(store, WorkflowId(found.workflow_id))
     return _change(store, found, changed)
 
 
-def _tell_cancelled(store: PersistenceAPI, run: WorkflowId) -> None:
+def _tell_canceled(store: PersistenceAPI, run: WorkflowId) -> None:
     """End the spans of the run and of its canceled tasks."""
     told = telemetry.is_tracing() or telemetry.is_metering()
     now = store.get_run(run) if told else None

@@ -223,7 +223,7 @@ class _Layers:
                 self._up[below].append(above)
 
     def _order(self) -> None:
-        """Vertices move towards the middle of their neighbours, down and up, which untangles most edges."""
+        """Vertices move toward the middle of their neighbors, down and up, which untangles most edges."""
         place = {node: float(at) for row in self._rows for at, node in enumerate(row)}
         for sweep in range(_SWEEPS):
             near = self._up if sweep % 2 == 0 else self._down
@@ -248,7 +248,7 @@ class _Layers:
             )
 
     def _settle(self, row: list[int], wanted: list[float]) -> None:
-        """The places nearest to those wanted that keep order and distance: a regression with pooled neighbours."""
+        """The places nearest to those wanted that keep order and distance: a regression with pooled neighbors."""
         if not row:
             return
         offsets = [0.0]

@@ -11,7 +11,7 @@ from afl.operations.parameters import Limit, Position
 from afl.operations.reason.snapshot import first_line
 from afl.operations.run import run_store
 from afl.operations.run.run_graph import place_of, step_word
-from afl.operations.run.run_store import program_cache
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_tree import Counts
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
@@ -79,7 +79,7 @@ def show_place(
     words = _words(store, found, lines, mine)
     counts = Counts()
     for word in words.values():
-        if word != "cancelled":
+        if word != "canceled":
             setattr(counts, word, getattr(counts, word) + 1)
     chosen = [line for line in mine if not state or words[line.id] == state]
     page = chosen[after : after + limit]
@@ -131,8 +131,8 @@ def _words(
     words = {}
     for line in mine:
         word = step_word(line.state, is_worked_on=line.id in at_work, catches=line.id in catchers)
-        left_open = word in ("waiting", "running") and run.state == RunnerState.CANCELLED
-        words[str(line.id)] = "cancelled" if left_open else word
+        left_open = word in ("waiting", "running") and run.state == RunnerState.CANCELED
+        words[str(line.id)] = "canceled" if left_open else word
     return words
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from afl.operations.run import run_store
 from afl.operations.run.graph_layout import HEADER, Item, Picture, lay_out
 from afl.operations.run.graph_plan import Planner, PlanNode
-from afl.operations.run.run_store import program_cache
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_tree import Counts
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.persistence import PersistenceAPI
@@ -276,7 +276,7 @@ def _summed(places: dict[str, Counts], counted: Sequence[str]) -> Counts:
 
 
 def state_word(counts: Counts, run_state: str) -> str:
-    """The one word for all steps of a place; what a cancelled run left open is cancelled."""
-    if (counts.waiting or counts.running) and run_state == RunnerState.CANCELLED:
-        return "failed" if counts.failed else "cancelled"
+    """The one word for all steps of a place; what a canceled run left open is canceled."""
+    if (counts.waiting or counts.running) and run_state == RunnerState.CANCELED:
+        return "failed" if counts.failed else "canceled"
     return "running" if counts.running and not counts.failed else counts.state

@@ -1,20 +1,17 @@
-"""Runs and programs in a store: opened, and found by id or the beginning of one."""
+"""Runs in a store: it is opened, and they are found by id or the beginning of one."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import unquote
-from weakref import WeakKeyDictionary
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError, NotFoundError, StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI, RunFilter
-from afl.runtime.program.cache import ProgramCache
 from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
@@ -35,10 +32,12 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
     """The store of the settings, for a while; without `create` a file that is not there is an error."""
     path = unquote(settings.store.removeprefix("sqlite:///"))
     if not create and path != settings.store and not Path(path).exists():
-        raise StoreUnavailable(
+        missing = StoreUnavailable(
             f"there is no store {path} yet; `afl run`, `afl submit` or `afl turns worker` makes it, "
             "or name another with --store"
         )
+        missing.hint = ""  # that of its class is for a server that does not answer
+        raise missing
     codec.set_payload_limit(settings.max_payload_bytes)
     store = open_store(
         settings.store,
@@ -74,16 +73,3 @@ def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
     if found is None:
         raise UnknownRun(name, [])
     return found
-
-
-_shelves: WeakKeyDictionary[PersistenceAPI, ProgramCache] = WeakKeyDictionary()
-_lock = threading.Lock()
-
-
-def program_cache(store: PersistenceAPI) -> ProgramCache:
-    """The programs of a store."""
-    with _lock:
-        found = _shelves.get(store)
-        if found is None:
-            found = _shelves[store] = ProgramCache(store)
-        return found

@@ -9,7 +9,7 @@ from typing import Any
 from afl.operations.run import run_store
 from afl.operations.run.lineage import Lineage, lineage
 from afl.operations.run.run_list import RunLine, run_line
-from afl.operations.run.run_store import program_cache
+from afl.operations.run.run_programs import program_cache
 from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI, TaskFilter

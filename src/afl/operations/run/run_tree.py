@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from afl.kernel.clock import wall_ms
 from afl.operations.run.graph_plan import case_title
 from afl.operations.run.run_log import entries
-from afl.operations.run.run_store import program_cache
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import get_budget, get_usage, usage_by
 from afl.operations.run.step_work import Work, work_of
 from afl.runtime.entities import RunDefinition

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -14,7 +13,8 @@ from afl.kernel.clock import wall_ms
 from afl.operations.parameters import Run, about
 from afl.operations.people.forms import Form, answer_form
 from afl.operations.run import run_store
-from afl.runtime.entities import FACET_INFO, TaskDefinition, TaskHold, TaskState
+from afl.operations.run.run_programs import program_cache
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import paths
@@ -80,7 +80,7 @@ def send_signal(
     The value is checked against the facet's return clause before anything is stored.
     """
     evaluator = Evaluator(store)
-    evaluator.programs = run_store.program_cache(store)  # a server delivers many
+    evaluator.programs = program_cache(store)  # a server delivers many
     return signal(evaluator, run_store.find(store, run), name, value, id)
 
 
@@ -102,19 +102,11 @@ def list_signals(store: PersistenceAPI, run: Run) -> RunSignals:
 def signal_form(store: PersistenceAPI, run: Run, name: SignalName) -> Form:
     """Show the form of a signal's value: the returns of the facet that waits for it."""
     found = run_store.find(store, run)
-    program = run_store.program_cache(store).load(found.program_hash)
+    program = program_cache(store).load(found.program_hash)
     facets = signal_facets(store, program, WorkflowId(found.workflow_id), name)
     if not facets:
         raise unknown_signal(program, name)
     return answer_form(program, facets[0])
-
-
-def how_to_deliver(task: TaskDefinition) -> str:
-    """The command that delivers what a task waits for."""
-    returns = ((task.data or {}).get(FACET_INFO) or {}).get("returns") or {}
-    inputs = "".join(f" --input {shlex.quote(name)}={kind.upper()}" for name, kind in returns.items())
-    name = shlex.quote(task.via.partition(":")[2])
-    return f"afl signal {task.workflow_id} {name}{inputs}"
 
 
 def _waits(task: TaskDefinition) -> bool:

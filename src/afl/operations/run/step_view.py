@@ -19,7 +19,7 @@ from afl.operations.run.lineage import ChildRun, children_of
 from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_log import LogLine, entries, log_line
-from afl.operations.run.run_store import program_cache
+from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import Excerpt, excerpt, get_usage
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
@@ -63,7 +63,7 @@ class StepTask:
 
 @dataclass(frozen=True)
 class StepView:
-    """One step. `state` is done, failed, caught, waiting, running, cancelled or not begun.
+    """One step. `state` is done, failed, caught, waiting, running, canceled or not begun.
 
     `child_runs` are the runs that the step started, newest first.
     `tasks` is one more for each time an operator had it retried, `attempts` has all that was made of them.
@@ -186,8 +186,8 @@ class _StepReader:
         catch = self._store.get_step(paths.child(step.id, "!"))
         worked_on = any(task.state == TaskState.RUNNING for task in tasks)
         word = step_word(step.state, is_worked_on=worked_on, catches=catch is not None)
-        if word in ("waiting", "running") and self._run.state == RunnerState.CANCELLED:
-            word = "cancelled"
+        if word in ("waiting", "running") and self._run.state == RunnerState.CANCELED:
+            word = "canceled"
         return word, str(step.get_attribute("error") or "") if word == "caught" else ""
 
     def _task(self, task: TaskDefinition) -> StepTask:

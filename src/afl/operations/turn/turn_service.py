@@ -31,7 +31,7 @@ _HOW = """an agent is declared like this:
 
     from afl.turns import agent
 
-    guide = agent("guide", "You help travellers.", tools=[weather])"""
+    guide = agent("guide", "You help travelers.", tools=[weather])"""
 
 
 @dataclass(frozen=True)

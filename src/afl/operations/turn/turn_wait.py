@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.clock import wall_ms
 from afl.kernel.settings import Settings
 from afl.operations.parameters import LongPoll

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import importlib.util
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -42,10 +43,12 @@ from afl.runtime.program.policies import BRIDGES
 from afl.runtime.program.program import Program
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.task_handlers.capture import capturing_logging
-from afl.runtime.task_handlers.signatures import check_handlers
+from afl.runtime.task_handlers.signatures import check_handlers, near_misses
 
 if TYPE_CHECKING:
     from afl.operations.turn.turn_service import TurnModule
+
+_log = logging.getLogger(__name__)
 
 
 def run(
@@ -71,6 +74,8 @@ def run(
     check_inputs(program, inputs or {})
     offer = offer_of(handlers)
     check_handlers(offer.handlers, program)
+    for text in near_misses(offer.handlers, program):
+        _log.warning("%s", text)
     with ExitStack() as stack:
         if store is None or isinstance(store, str):
             settings = load_settings({"store": store})

@@ -16,7 +16,7 @@ from afl.operations.program.agents import AgentError, load_agents, load_module
 from afl.operations.program.library import list_workflows, load_workflow
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_handlers.handler import Handlers
-from afl.runtime.task_handlers.signatures import mismatches
+from afl.runtime.task_handlers.signatures import mismatches, near_misses
 
 if TYPE_CHECKING:
     from afl.operations.turn.turn_service import TurnModule
@@ -70,7 +70,8 @@ def known_mismatches(store: PersistenceAPI, handlers: Handlers) -> list[str]:
     found: dict[str, None] = {}
     for known in list_workflows(store):
         with suppress(InputError):  # one that does not compile any more, or is gone
-            found |= dict.fromkeys(mismatches(handlers, load_workflow(store, known)))
+            program = load_workflow(store, known)
+            found |= dict.fromkeys([*mismatches(handlers, program), *near_misses(handlers, program)])
     return list(found)
 
 

@@ -19,7 +19,8 @@ class RunnerState:
     COMPLETED = "completed"
     FAILED = "failed"
     PAUSED = "paused"
-    CANCELLED = "cancelled"
+    CANCELED = "canceled"
+    CANCELLED = CANCELED  # its other spelling, for programs that have it
     UNKNOWN = "unknown"
 
 
@@ -35,7 +36,7 @@ class RunDefinition:
     """One run of a workflow, held by at most one evaluator at a time under (owner, epoch, lease_until).
 
     `settled` says that the last commit was at a fixed point: nothing was left to look at but what outsiders send.
-    `waiting` counts the steps at EventTransmit. `reason` says who or what paused or cancelled the run.
+    `waiting` counts the steps at EventTransmit. `reason` says who or what paused or canceled the run.
     `unreadable` says why the stored run could not be read in full; what could not is empty.
 
     `name` and `tags` are what people call it and find it by; they are given when it starts.
@@ -75,7 +76,7 @@ class RunDefinition:
     @property
     def is_over(self) -> bool:
         """Whether the run ended."""
-        return self.state in (RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELLED)
+        return self.state in (RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELED)
 
     @property
     def parent(self) -> str:

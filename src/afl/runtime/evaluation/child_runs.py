@@ -121,7 +121,7 @@ def _outcome(
     name = f"child run {child.workflow_id}"
     if child.state == RunnerState.COMPLETED:
         return completed(programs.of_run(step.workflow_id), step, task, child.outputs)
-    if child.state == RunnerState.CANCELLED:
+    if child.state == RunnerState.CANCELED:
         return failed(step, task, f"{name} was canceled: {child.reason}", CANCELED_ERROR)
     error = child.error or {}
     message = f"{name} failed: {error.get('message') or 'no error was recorded'}"

@@ -22,7 +22,7 @@ from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import FacetAttributes, ObjectType, StepId, WorkflowId
 
-_RETRIED = (RunnerState.FAILED, RunnerState.CANCELLED)
+_RETRIED = (RunnerState.FAILED, RunnerState.CANCELED)
 _MOST_CHILDREN = 10_000
 
 
@@ -30,14 +30,14 @@ def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId |
     """Let what failed in a run be tried again: all of it, or what failed in one step. How many steps."""
     if run.state not in _RETRIED:
         raise InputError(
-            f"run {run.workflow_id} is {run.state}; only a failed or cancelled run can be retried"
+            f"run {run.workflow_id} is {run.state}; only a failed or canceled run can be retried"
         )
     workflow_id = WorkflowId(run.workflow_id)
     changes = IterationChanges(run=run)
     changes.consumed_events += [mark.id for mark in persistence.get_marks(workflow_id)]
     steps = persistence.get_steps_by_workflow(workflow_id)
     open_ones = not steps or any(not step.is_terminal for step in steps)
-    stopped = run.state == RunnerState.CANCELLED and step_id is None and open_ones
+    stopped = run.state == RunnerState.CANCELED and step_id is None and open_ones
     tried = reopen(steps, changes, step_id or workflow_id)
     if not tried and not stopped:
         raise InputError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
@@ -62,7 +62,7 @@ def _retry_children(persistence: PersistenceAPI, run: RunDefinition, changes: It
 
 
 def reopen(steps: Iterable[StepDefinition], changes: IterationChanges, within: str) -> int:
-    """Reopen the failures at or below a step (and, of a cancelled run, what waited); how many begin anew."""
+    """Reopen the failures at or below a step (and, of a canceled run, what waited); how many begin anew."""
     by_id = {step.id: step for step in steps}
     failed = {step.id for step in by_id.values() if step.is_error and not _was_caught(step.id, by_id)}
     above = {paths.parent(step_id) for step_id in failed}

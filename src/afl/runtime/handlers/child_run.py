@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from afl.runtime.evaluation.context import ExecutionContext
 
 DEEPEST = 100  # so many levels of child runs wait for one another
-_UNSUCCESSFUL = (RunnerState.FAILED, RunnerState.CANCELLED)
+_UNSUCCESSFUL = (RunnerState.FAILED, RunnerState.CANCELED)
 
 
 class ChildRunStart:
@@ -71,7 +71,7 @@ class ChildRunStart:
         )
 
     def _check_depth(self) -> None:
-        """Runs that wait for one another are a recursion; a chain of runs that do not may go on for ever."""
+        """Runs that wait for one another are a recursion; a chain of runs that do not may go on forever."""
         above, depth = self._context.run, 1
         while above is not None and above.parent_step and not above.parent_told:
             above, depth = self._context.persistence.get_run(WorkflowId(above.parent)), depth + 1

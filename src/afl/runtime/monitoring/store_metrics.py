@@ -21,7 +21,7 @@ _RUNS = (
     RunnerState.PAUSED,
     RunnerState.COMPLETED,
     RunnerState.FAILED,
-    RunnerState.CANCELLED,
+    RunnerState.CANCELED,
 )
 _HUMAN = "human:"
 _KEPT_SECONDS = 2.0
@@ -73,16 +73,16 @@ def _group(each: TaskCount) -> str:
     return each.via.removeprefix(_HUMAN)
 
 
-def _counted(name: str, labelled: Mapping[TaskCount, Labels]) -> Iterable[Sample]:
+def _counted(name: str, labeled: Mapping[TaskCount, Labels]) -> Iterable[Sample]:
     sums: Counter[Labels] = Counter()
-    for each, labels in labelled.items():
+    for each, labels in labeled.items():
         sums[labels] += each.count
     return [Sample(name, count, labels) for labels, count in sums.items()]
 
 
-def _ages(name: str, labelled: Mapping[TaskCount, Labels]) -> Iterable[Sample]:
+def _ages(name: str, labeled: Mapping[TaskCount, Labels]) -> Iterable[Sample]:
     oldest: dict[Labels, int] = {}
-    for each, labels in labelled.items():
+    for each, labels in labeled.items():
         oldest[labels] = min(each.oldest, oldest.get(labels, each.oldest))
     now = wall_ms()
     return [Sample(name, max(0, now - moment) / 1000, labels) for labels, moment in oldest.items()]

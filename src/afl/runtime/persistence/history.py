@@ -9,7 +9,7 @@ import msgspec
 
 from afl.runtime.types import WorkflowId
 
-KEPT_COMMITS = 10_000  # of the latest commits of a run the events are kept; a loop may go on for ever
+KEPT_COMMITS = 10_000  # of the latest commits of a run the events are kept; a loop may go on forever
 TRIM_EVERY = 1_000
 LONGEST_DETAIL = 500
 

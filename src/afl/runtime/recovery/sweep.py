@@ -31,6 +31,7 @@ from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program.built_in_steps import set_timer
 from afl.runtime.program.policies import TIMEOUT_ERROR, retry_delay, timeout_text
+from afl.runtime.recovery.lost_attempts import what_was_lost
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.masking import error_record
@@ -111,15 +112,6 @@ def _verdict(evaluator: Evaluator, task: TaskDefinition) -> tuple[str, str]:
         return timeout_text(task), TIMEOUT_ERROR
     last = evaluator.persistence.describe(task.last_owner)
     return f"given up: {what_was_lost(task)}, the last was {last}", POISONED_ERROR
-
-
-def what_was_lost(task: TaskDefinition) -> str:
-    """How attempts of a task were lost, in words."""
-    times = "once" if task.expiries == 1 else f"{task.expiries} times"
-    died = f"{task.deaths} workers" if task.deaths > 1 else "its worker"
-    parts = [f"{died} died while working on it"] if task.deaths else []
-    parts += [f"its lease expired {times} without being renewed"] if task.expiries else []
-    return " and ".join(parts)
 
 
 def escalate(store: PersistenceAPI) -> int:

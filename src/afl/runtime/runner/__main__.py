@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except AgentFlowError as error:
         if os.environ.get("AFL_DEBUG"):
             raise
-        print(f"Error: {error}", file=sys.stderr)
+        print(f"error[{error.code}]: {error}", file=sys.stderr)
         return 2 if isinstance(error, SettingError) else 1
     return 0
 

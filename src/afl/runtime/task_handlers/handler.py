@@ -1,7 +1,7 @@
 """Handlers: plain functions that do the work of event facets.
 
-    @handler("news.Summarise")
-    def summarise(text: str) -> dict:
+    @handler("news.Summarize")
+    def summarize(text: str) -> dict:
         return {"summary": text[:80]}
 
 A function's parameters are the facet's; it may ask for `context` beside them. It answers with a map, a dataclass or a
@@ -19,7 +19,7 @@ from typing import Any, Protocol, TypeVar
 from afl.kernel import event_loop
 from afl.kernel.errors import InputError
 from afl.runtime.entities import params_of
-from afl.runtime.errors import WorkCancelled
+from afl.runtime.errors import WorkCanceled
 from afl.runtime.program.values import unknown_name
 from afl.runtime.task_handlers.handler_context import HandlerContext
 
@@ -93,11 +93,11 @@ class TaskHandler(Protocol):
 
 
 def _awaited(answer: Coroutine[Any, Any, Any], context: HandlerContext) -> Any:
-    """What a coroutine returns; if the work is cancelled, so is the coroutine."""
+    """What a coroutine returns; if the work is canceled, so is the coroutine."""
     try:
         return event_loop.run(answer, context.on_cancel)
     except asyncio.CancelledError as error:
-        raise WorkCancelled("the work was cancelled") from error
+        raise WorkCanceled("the work was canceled") from error
 
 
 def plain(answer: Any) -> Any:

@@ -18,7 +18,7 @@ from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
 from afl.kernel.telemetry import traceparent_of
 from afl.runtime.entities import LogDefinition, NoteOriginator, NoteType, TaskDefinition
-from afl.runtime.errors import WorkCancelled
+from afl.runtime.errors import WorkCanceled
 
 _log = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ class HandlerContext:
     write_soon: Callable[[LogDefinition], None] | None = None
 
     _callbacks: list[Callable[[], object]] = field(default_factory=list)
-    _cancelled: bool = False
+    _canceled: bool = False
     _event: threading.Event | None = None
     _reason: str = ""
     _ends: float | None = None
@@ -96,16 +96,16 @@ class HandlerContext:
         return None if self._ends is None else max(0.0, self._ends - time.monotonic())
 
     @property
-    def cancelled(self) -> bool:
-        """Whether nobody waits for the answer any more: the run was cancelled, or the time is up."""
-        return self._cancelled
+    def canceled(self) -> bool:
+        """Whether nobody waits for the answer any more: the run was canceled, or the time is up."""
+        return self._canceled
 
     @property
     def cancellation(self) -> threading.Event:
-        """Set when the work is cancelled: something to wait on."""
+        """Set when the work is canceled: something to wait on."""
         if self._event is None:  # most handlers never ask, and making one takes longer than all the rest
             self._event = threading.Event()
-            if self._cancelled:
+            if self._canceled:
                 self._event.set()
         return self._event
 
@@ -171,11 +171,11 @@ class HandlerContext:
         self.log(message or f"{fraction:.0%}", progress=fraction)
 
     def heartbeat(self) -> None:
-        """Say that the work goes on, and learn whether it still should: WorkCancelled if not."""
-        if not self.cancelled and not self._renewed():
+        """Say that the work goes on, and learn whether it still should: WorkCanceled if not."""
+        if not self.canceled and not self._renewed():
             self.cancel("somebody else has the task now")
-        if self.cancelled:
-            raise WorkCancelled(self._reason)
+        if self.canceled:
+            raise WorkCanceled(self._reason)
 
     def _renewed(self) -> bool:
         try:
@@ -186,8 +186,8 @@ class HandlerContext:
 
     def cancel(self, reason: str) -> None:
         """For the worker: tell the handler that nobody waits for it any more."""
-        if not self._cancelled:
-            self._reason, self._cancelled = reason, True
+        if not self._canceled:
+            self._reason, self._canceled = reason, True
             if self._event is not None:
                 self._event.set()
             for callback in list(self._callbacks):
@@ -198,14 +198,14 @@ class HandlerContext:
         try:
             callback()
         except Exception:
-            _log.exception("task %s could not be told that it is cancelled", self.task_id)
+            _log.exception("task %s could not be told that it is canceled", self.task_id)
 
     @contextmanager
     def on_cancel(self, callback: Callable[[], object]) -> Iterator[None]:
-        """Call this, from another thread, when the work is cancelled."""
+        """Call this, from another thread, when the work is canceled."""
         self._callbacks.append(callback)
         try:
-            if self.cancelled:
+            if self.canceled:
                 self._call(callback)
             yield
         finally:

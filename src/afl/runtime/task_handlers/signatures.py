@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import typing
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
 from afl.runtime.program.declaration import Declaration
+from afl.runtime.program.policies import BRIDGES
 from afl.runtime.program.program import Program
 from afl.runtime.task_handlers.handler import Handler, Handlers
 
@@ -31,14 +32,41 @@ def check_handlers(handlers: Handlers, program: Program) -> None:
 
 def mismatches(handlers: Handlers, program: Program) -> list[str]:
     """What does not fit, a line each, with the places of the function and the facet."""
-    facets = {name: each for name, each in program.declarations.items() if each.is_event}
-    found = [
+    return [
         f"{_place(each.function)}: {problem} ({_facet_place(program, facet)})"
-        for facet in facets.values()
+        for facet in _event_facets(program).values()
         if isinstance(each := handlers.find(facet.name), Handler)
         for problem in _problems(each.function, facet)
     ]
-    return found + list(_near_misses(handlers, facets))
+
+
+def near_misses(handlers: Handlers, program: Program) -> list[str]:
+    """Handlers of facets that are not there, where one of almost that name has none. They may be of other programs."""
+    facets = _event_facets(program)
+    known = {*facets, *(name.rpartition(".")[2] for name in facets)}
+    unserved = {
+        name: facet
+        for name, facet in facets.items()
+        if not handlers.serves(name)
+        and not any(mixin.target.rpartition(".")[2] in BRIDGES for mixin in facet.mixins)
+    }
+    return [
+        f"{_place(each.function)}: it is the handler of {each.facet}, which is no event facet; "
+        f"did you mean {near!r}? ({_facet_place(program, unserved[near])})"
+        for each in handlers
+        if isinstance(each, Handler) and each.facet not in known and (near := _near(each.facet, unserved))
+    ]
+
+
+def _near(name: str, facets: Iterable[str]) -> str:
+    """The facet of almost that name, in the same namespace if it has one."""
+    namespace, _, short = name.rpartition(".")
+    own = {each.rpartition(".")[2]: each for each in facets if namespace in ("", each.rpartition(".")[0])}
+    return own.get(near_name(short, own), "")
+
+
+def _event_facets(program: Program) -> dict[str, Declaration]:
+    return {name: each for name, each in program.declarations.items() if each.is_event}
 
 
 def _problems(function: Callable[..., Any], facet: Declaration) -> Iterator[str]:
@@ -91,22 +119,6 @@ def _fields(kind: Any) -> set[str] | None:
         return set(typing.get_type_hints(kind))
     known = getattr(kind, "model_fields", None)
     return set(known) if isinstance(known, dict) else None
-
-
-def _near_misses(handlers: Handlers, facets: dict[str, Declaration]) -> Iterator[str]:
-    """Handlers of facets that are not there, where one of almost that name has none."""
-    known = {*facets, *(name.rpartition(".")[2] for name in facets)}
-    unserved = [name for name in facets if not handlers.serves(name)]
-    for each in handlers:
-        if (
-            each.facet not in known
-            and isinstance(each, Handler)
-            and (near := near_name(each.facet, unserved))
-        ):
-            yield (
-                f"{_place(each.function)}: it is the handler of {each.facet}, which is no event facet; "
-                f"did you mean {near!r}? ({_facet_place(facets[near].program, facets[near])})"
-            )
 
 
 def _place(function: Callable[..., Any]) -> str:

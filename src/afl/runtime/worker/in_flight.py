@@ -213,7 +213,7 @@ class InFlightTasks:
             execution = self._executions.get(claim)
             if execution is not None:
                 execution.context.cancel(
-                    "the task was taken away: cancelled, timed out, or given to another worker"
+                    "the task was taken away: canceled, timed out, or given to another worker"
                 )
 
     def claims(self) -> set[Claim]:

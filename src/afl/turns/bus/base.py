@@ -91,7 +91,7 @@ class Bus(ABC):
 
         Consumers of one name share the messages. A callback that raises is given the message again, at most
         MAX_DELIVER times. It is called for up to `concurrency` messages at once; the others stay with the bus, for
-        whoever has room. What is under way when the subscription closes is cancelled, and comes again.
+        whoever has room. What is under way when the subscription closes is canceled, and comes again.
         """
 
     @abstractmethod

@@ -7,7 +7,7 @@ import logging
 import time
 
 from afl.kernel.backoff import Backoff
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.database import Database, Transaction
 from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
@@ -53,7 +53,7 @@ class Cursor:
         await self._database.run("write", lambda tx: tx.run(Q.open_cursor, consumer=self._name))
 
     async def close(self) -> None:
-        """Messages that are being handled are cancelled, and will be delivered again."""
+        """Messages that are being handled are canceled, and will be delivered again."""
         await cancel_and_wait(list(self._tasks))
         await self._keep_if_possible()
         await self._database.run(

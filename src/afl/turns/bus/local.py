@@ -12,7 +12,7 @@ import logging
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.database import Database
 from afl.kernel.errors import StoreError
 from afl.kernel.notify import Notifier, open_notifier

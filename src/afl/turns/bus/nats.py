@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from afl.kernel.bounds import cut
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.codec import encode
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.ids import sortable_id

@@ -16,7 +16,7 @@ from nats.aio.subscription import Subscription as NatsSubscription
 from nats.js import JetStreamContext
 
 from afl.kernel.bounds import cut
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.codec import decode_as, encode
 from afl.kernel.errors import PayloadError
 from afl.turns.bus.base import Callback, Subscription, WakeupSubscription

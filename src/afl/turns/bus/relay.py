@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from afl.kernel.backoff import Backoff
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.database import Database
 from afl.kernel.errors import FencedError, StoreError
 from afl.kernel.lease import RUN_LEASE_MS

@@ -82,8 +82,8 @@ def _write(tx: Transaction, turn: NewTurn, slot: FreeSlot | None) -> L0Result | 
     if not _put(tx, turn, InboxStatus.QUEUED, 0):
         return None
     if is_idle:  # an older turn waits, and is dispatched in place of this one
-        return replace(dispatch_next(tx, project, agent, locked=True), payload=turn.acknowledgement())
-    return accepted(turn.acknowledgement())
+        return replace(dispatch_next(tx, project, agent, locked=True), payload=turn.acknowledgment())
+    return accepted(turn.acknowledgment())
 
 
 def _begin(tx: Transaction, turn: NewTurn, epoch: int, slot: FreeSlot | None) -> L0Result | None:
@@ -95,12 +95,12 @@ def _begin(tx: Transaction, turn: NewTurn, epoch: int, slot: FreeSlot | None) ->
     assert head is not None  # it is idle, and this transaction has locked it
     if slot is None or turn.worker_target not in slot.targets:
         wakeup = dispatch_wakeup(context, head, turn.worker_target)
-        return accepted(turn.acknowledgement(head), signals=(wakeup,))
+        return accepted(turn.acknowledgment(head), signals=(wakeup,))
     step = new_id("step")
     running = enter_running(
         tx, head, inbox_id=turn.inbox_id, owner=slot.owner, step_id=step, lease_ms=slot.lease_ms
     )
-    return accepted(turn.acknowledgement(head), entered=EnteredTurn(running, step, ()))
+    return accepted(turn.acknowledgment(head), entered=EnteredTurn(running, step, ()))
 
 
 def _put(tx: Transaction, turn: NewTurn, status: InboxStatus, epoch: int) -> bool:
@@ -157,7 +157,7 @@ def _begin_action(tx: Transaction, turn: NewTurn) -> L0Result:
         raise FencedError(f"ui_action {turn.correlation_id!r} exists already; nothing was written")
     leased = replace(context, turn_epoch=head.turn_epoch)
     wakeup = wakeup_message(leased, turn.worker_target, context.agent_id, WakeupReason.ENQUEUE, turn.inbox_id)
-    return accepted(turn.acknowledgement(head), signals=(wakeup,))
+    return accepted(turn.acknowledgment(head), signals=(wakeup,))
 
 
 def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> NewTurn:

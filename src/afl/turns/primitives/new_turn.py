@@ -1,4 +1,4 @@
-"""A request for a new turn that was checked: its inbox message, its edge, and the acknowledgement."""
+"""A request for a new turn that was checked: its inbox message, its edge, and the acknowledgment."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class NewTurn:
             metadata={"message_type": str(self.message_type)},
         )
 
-    def acknowledgement(self, head: Head | None = None) -> dict[str, Any]:
+    def acknowledgment(self, head: Head | None = None) -> dict[str, Any]:
         """The payload of the result; with `head` the turn has its agent."""
         answer: dict[str, Any] = {
             "inbox_id": self.inbox_id,

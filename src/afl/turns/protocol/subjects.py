@@ -84,7 +84,7 @@ def event_subject(project_id: str, channel_id: str, agent_id: str, kind: str) ->
 
 
 def action_ack_subject(project_id: str, channel_id: str) -> str:
-    """The subject of acknowledgements of UI actions."""
+    """The subject of acknowledgments of UI actions."""
     return f"{PREFIX}.{project_id}.{channel_id}.evt.sys.ui.action_ack"
 
 

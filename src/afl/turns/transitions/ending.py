@@ -119,7 +119,7 @@ def _end(tx: Transaction, head: Head, ending: Ending, *, bump: int, limits: Limi
     }
     return accepted(
         payload,
-        signals=(*_acknowledgement(head, place, ending), *following.signals),
+        signals=(*_acknowledgment(head, place, ending), *following.signals),
         stored=1,
         ended=EndedTurn(head, idle, ending.error, turn_ended(head, str(ending.status), ending.error)),
     )
@@ -137,7 +137,7 @@ def _clean_up(tx: Transaction, head: Head, ending: Ending, error: str, *, ended_
         inbox.skip(tx, project, unread, f"its turn ended: {error}")
 
 
-def _acknowledgement(head: Head, place: TurnPlace, ending: Ending) -> tuple[Message, ...]:
+def _acknowledgment(head: Head, place: TurnPlace, ending: Ending) -> tuple[Message, ...]:
     """The event for the person whose action the turn was."""
     if head.context_box_id is not None or head.expecting_correlation_id is None:
         return ()

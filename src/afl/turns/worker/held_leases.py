@@ -9,7 +9,7 @@ from collections.abc import Coroutine, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel.canceling import cancel_and_wait
 from afl.turns.engine import L0Engine
 from afl.turns.model import Head
 from afl.turns.store import heads
@@ -60,7 +60,7 @@ class HeldLeases:
         self._freed.set()
 
     def run(self, head: Head, work: Coroutine[Any, Any, None]) -> None:
-        """Run a turn as a task. An older turn of the same agent is cancelled: it is over, or another worker's."""
+        """Run a turn as a task. An older turn of the same agent is canceled: it is over, or another worker's."""
         key = (head.project_id, head.agent_id)
         self.cancel(key)
         held = HeldTurn(head.active_agent_turn_id or "", head.turn_epoch, asyncio.create_task(work))

@@ -11,7 +11,7 @@ create table fleet_runs (
     instance_id text {binary} not null,
     origin text not null,
     status text not null check (status in (
-        'PENDING', 'WAITING', 'RUNNING', 'COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED')),
+        'PENDING', 'WAITING', 'RUNNING', 'COMPLETED', 'FAILED', 'CRASHED', 'CANCELED')),
     agent_id text {binary} not null default '',
     incarnation text {binary} not null default '',
     old {bigint} not null default 0,
@@ -46,7 +46,7 @@ create table fleet_tasks (
     task_instance_id text {binary} not null,
     epoch {bigint} not null,
     status text not null check (status in (
-        'PENDING', 'WAITING', 'RUNNING', 'COMPLETED', 'FAILED', 'CRASHED', 'SKIPPED', 'CANCELLED')),
+        'PENDING', 'WAITING', 'RUNNING', 'COMPLETED', 'FAILED', 'CRASHED', 'SKIPPED', 'CANCELED')),
     attempt {bigint} not null,
     exit_code {bigint},
     error text not null default '',

@@ -150,7 +150,7 @@ order by s.position desc
 
 -- name: old_runs
 select run_id from fleet_runs
-where ended_at < :before and (status in ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELLED') and incarnation = '') is true
+where ended_at < :before and (status in ('COMPLETED', 'FAILED', 'CRASHED', 'CANCELED') and incarnation = '') is true
 order by ended_at, number limit :limit {skip_locked}
 -- name: instances_of
 select instance_id from fleet_runs where run_id = :run_id

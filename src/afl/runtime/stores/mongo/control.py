@@ -77,12 +77,12 @@ class ControlCollection(Collections):
         return lists is not None
 
     def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
-        error = {"message": reason, "error_type": "Cancelled"}
+        error = {"message": reason, "error_type": "Canceled"}
 
         def cancel(database: Database[Document], session: ClientSession) -> bool:
             now = wall_ms()
             fields = {
-                "state": RunnerState.CANCELLED,
+                "state": RunnerState.CANCELED,
                 "reason": reason,
                 "error": error,
                 "updated": now,
@@ -110,7 +110,7 @@ class ControlCollection(Collections):
                 {"workflow_id": workflow_id, "event_type": STEP_CONTINUE}, session=session
             )
             if run["runner_id"]:
-                end = runner_end(RunnerState.CANCELLED, now, workflow_id)
+                end = runner_end(RunnerState.CANCELED, now, workflow_id)
                 database.runners.update_one({"uuid": run["runner_id"]}, end, session=session)
             append_run_event(database, session, workflow_id, HistoryKind.RUN_CANCELED, reason)
             return True

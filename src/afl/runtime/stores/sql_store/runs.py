@@ -277,7 +277,7 @@ def _unpause(tx: Transaction, notifications: Notifications, *, workflow_id: str)
 
 
 def _cancel(tx: Transaction, notifications: Notifications, *, workflow_id: str, reason: str) -> bool:
-    error = codec.encode({"message": reason, "error_type": "Cancelled"})
+    error = codec.encode({"message": reason, "error_type": "Canceled"})
     changed = {"workflow_id": workflow_id, "error": error, "updated": wall_ms()}
     row = tx.one(Q.cancel_run, reason=reason, **changed)
     if row is None:
@@ -293,7 +293,7 @@ def _cancel(tx: Transaction, notifications: Notifications, *, workflow_id: str, 
     )
     tx.run(Q.delete_marks, workflow_id=workflow_id)
     if row["runner_id"]:
-        ended = {"state": RunnerState.CANCELLED, "ended": wall_ms(), "workflow_id": workflow_id}
+        ended = {"state": RunnerState.CANCELED, "ended": wall_ms(), "workflow_id": workflow_id}
         tx.run(Q.end_runner, uuid=row["runner_id"], **ended)
     promote(tx, keys, notifications)
     append_run_event(tx, workflow_id, HistoryKind.RUN_CANCELED, reason)

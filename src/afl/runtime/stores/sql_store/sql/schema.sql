@@ -9,7 +9,7 @@ create table afl_runs (
     workflow_id text {binary} primary key,
     workflow_name text not null,
     program_hash text not null,
-    state text not null check (state in ('created', 'running', 'completed', 'failed', 'paused', 'cancelled')),
+    state text not null check (state in ('created', 'running', 'completed', 'failed', 'paused', 'canceled')),
     runner_id text not null,
     flow_id text not null,
     task_list text not null,

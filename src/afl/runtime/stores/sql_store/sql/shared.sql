@@ -586,7 +586,7 @@ update afl_tasks set updated = :updated,
 where workflow_id = :workflow_id and workflow_id <> '' and (state in ('pending', 'running') and hold = 'paused') is true
 returning task_list_name, via
 -- name: cancel_run
-update afl_runs set state = 'cancelled', reason = :reason, error = :error, owner = '', epoch = epoch + 1,
+update afl_runs set state = 'canceled', reason = :reason, error = :error, owner = '', epoch = epoch + 1,
     lease_until = 0, updated = :updated, ended = :updated
 where workflow_id = :workflow_id and state in ('created', 'running', 'paused')
 returning runner_id

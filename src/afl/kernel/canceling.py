@@ -13,7 +13,7 @@ async def cancel_and_wait(tasks: Iterable[asyncio.Future[Any]]) -> None:
     """Cancel tasks and wait until they have ended; what they raise stays with them and is not logged.
 
     A cancellation may get lost on the way, in a library that catches it at the wrong moment, and a caller that
-    canceled once would wait for ever. So the tasks are canceled again.
+    canceled once would wait forever. So the tasks are canceled again.
     """
     every = set(tasks)
     left = {task for task in every if not task.done()}

@@ -27,7 +27,7 @@ def _nobody() -> None:
     """The default callback."""
 
 
-class Catalogue:
+class Catalog:
     """Reads the folder off the event loop. The folder is read once more before an unknown workflow is refused."""
 
     def __init__(self, folder: Path) -> None:

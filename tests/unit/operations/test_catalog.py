@@ -1,4 +1,4 @@
-"""The catalogue of operations, and errors and results on the wire."""
+"""The catalog of operations, and errors and results on the wire."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from afl.kernel.errors import AgentFlowError, Forbidden, HeldError, InputError, 
 from afl.kernel.setting_kinds import mask_urls
 from afl.kernel.settings import load_settings
 from afl.operations import serialization
-from afl.operations.catalogue import OPERATIONS, PUBLIC, named, operation_of
+from afl.operations.catalog import OPERATIONS, PUBLIC, named, operation_of
 from afl.operations.operation import Operation
 from afl.operations.problems import Problem, RemoteError, error_of, problem_of
 from afl.operations.program.submission import start_workflow

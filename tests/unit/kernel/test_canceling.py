@@ -7,12 +7,12 @@ import gc
 
 import pytest
 
-from afl.kernel import cancelling
-from afl.kernel.cancelling import cancel_and_wait
+from afl.kernel import canceling
+from afl.kernel.canceling import cancel_and_wait
 
 
 def test_tasks_have_ended_whatever_they_raise(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cancelling, "_AGAIN_SECONDS", 0.01)
+    monkeypatch.setattr(canceling, "_AGAIN_SECONDS", 0.01)
 
     async def sleep() -> None:
         await asyncio.Event().wait()

@@ -76,10 +76,10 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("list_servers", "work.workers:servers", "GET /servers", LOOK, "List servers"),
     _row("store_lock", "work.workers:store_lock", "GET /lock", LOOK, "Show who keeps others from writing"),
     _row("list_schedules", "work.timetable:schedules", "GET /schedules", LOOK, "List schedules"),
-    _row("add_schedule", "work.timetable:add_source", "POST /schedules", ACT, "Start by the clock", subject="name"),
+    _row("add_schedule", "work.timetable:add_source", "POST /schedules", ACT, "Add a schedule", subject="name"),
     _row(
         *("schedule_workflow", "work.timetable:schedule_workflow", "POST /workflows/{workflow}/schedule", ACT),
-        "Start a known one by the clock",
+        "Schedule a known workflow",
         subject="workflow",
     ),
     _row("pause_schedule", "work.timetable:pause", "POST /schedules/{name:path}/pause", ACT, "Pause one, or unpause it"),
