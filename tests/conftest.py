@@ -27,6 +27,7 @@ from support.databases import (
 )
 from support.properties import be_the_usual
 from support.scheduling import ByFile, longest_first
+from support.scratch import keep_files_in_memory
 from support.servers import SessionServers
 from support.stillness import Stillness
 from support.timing import FixtureTimes, RunTimes
@@ -37,6 +38,7 @@ from afl.runtime.sqlite_store import SqliteStore
 _SERVERS = pytest.StashKey[SessionServers]()
 _MESSAGE = "afl_servers"
 be_the_usual()  # before any test is read
+keep_files_in_memory()  # before any folder is made
 
 
 def pytest_configure(config: pytest.Config) -> None:
