@@ -12,6 +12,7 @@ import tempfile
 from pathlib import Path
 
 _MEMORY = Path("/dev/shm")
+_DISK = Path("/var/tmp")
 _NEEDED_BYTES = 4 << 30  # a whole run uses less than half of this
 
 
@@ -20,6 +21,11 @@ def keep_files_in_memory() -> None:
     if "TMPDIR" not in os.environ and _is_fit(_MEMORY):
         os.environ["TMPDIR"] = str(_MEMORY)
         tempfile.tempdir = None
+
+
+def disk() -> Path:
+    """A folder for temporary files that is not in memory, for tests of how writers wait for the disk."""
+    return _DISK if _DISK.is_dir() else Path(tempfile.gettempdir())
 
 
 def _is_fit(folder: Path) -> bool:
