@@ -11,6 +11,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import psycopg
@@ -27,6 +28,7 @@ from support.databases import (
 )
 from support.properties import be_the_usual
 from support.scheduling import ByFile, longest_first
+from support.scratch import disk, keep_files_in_memory
 from support.servers import SessionServers
 from support.stillness import Stillness
 from support.timing import FixtureTimes, RunTimes
@@ -37,6 +39,7 @@ from afl.runtime.sqlite_store import SqliteStore
 _SERVERS = pytest.StashKey[SessionServers]()
 _MESSAGE = "afl_servers"
 be_the_usual()  # before any test is read
+keep_files_in_memory()  # before any folder is made
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -68,9 +71,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """What was collected stays to the end: no garbage collection need look at it (4 % of the processor time)."""
+    """What was collected stays to the end: no garbage collection need look at it (4 % of the processor time).
+
+    The tests make little that only a collection frees, so these may be rare (another 4 %).
+    """
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -157,6 +164,13 @@ def _sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def empty_sqlite_url(_sqlite_template: Path, tmp_path: Path) -> str:
     """The URL of an SQLite file with the runtime's tables: a copy takes a tenth of the time of making them."""
     return f"sqlite:///{shutil.copy(_sqlite_template, tmp_path)}"
+
+
+@pytest.fixture
+def folder_on_disk() -> Iterator[Path]:
+    """An empty folder on the disk: `tmp_path` may be in memory, where a commit takes no time."""
+    with TemporaryDirectory(dir=disk()) as folder:
+        yield Path(folder)
 
 
 @pytest.fixture(scope="session")

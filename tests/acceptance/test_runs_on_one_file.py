@@ -52,8 +52,8 @@ class Sharers:
 
 
 @pytest.fixture
-def url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path / 'shared.db'}"
+def url(folder_on_disk: Path) -> str:
+    return f"sqlite:///{folder_on_disk / 'shared.db'}"
 
 
 @pytest.fixture

@@ -32,18 +32,24 @@ from typing import Any
 import afl.cli
 import afl.cli.app
 import afl.kernel.crashpoint
+import afl.language
 
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1  # of prctl: which signal to get when the parent ends
 _LARGEST = 1 << 20  # bytes that are read of a message at once
+_EXAMPLES = Path(__file__).parents[2] / "examples"
 _AT_ONCE = (
     *(f"afl.cli.{entry.module}" for entry in afl.cli.app.COMMANDS.values() if entry.module != "mcp_command"),
+    "afl.cli.displays",
     "afl.cli.problems",
+    "afl.cli.progress",
+    "afl.cli.run_work",
     "afl.kernel.notify.postgres",
     "afl.runtime.mongo_store",
     "afl.runtime.postgres_store",
     "afl.runtime.sqlite_store",
     "afl.turns.bus.nats",
+    "rich.spinner",
     "typer._adapters",
     "typer._click.decorators",
 )
@@ -238,6 +244,8 @@ if __name__ == "__main__":
             ModuleNotFoundError
         ):  # with the lowest versions of what we depend on not every module is there
             importlib.import_module(name)
+    for source in _EXAMPLES.glob("*/*.afl"):  # the tables of the parser, which every process makes for itself
+        afl.language.compile_source(source.read_text())
     parent = Parent(sys.argv[1])
     gc.collect()
     gc.freeze()

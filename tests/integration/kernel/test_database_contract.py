@@ -155,9 +155,16 @@ def test_a_broken_query_is_named_in_its_error(database: Database) -> None:
 
 
 def test_a_read_cannot_write(database: Database) -> None:
-    with pytest.raises(StoreError, match="query add writes inside a read"):
-        database.read(lambda tx: tx.run(ADD, id=1, text="a"))
+    def refused(work: Callable[[Transaction], int]) -> None:
+        with pytest.raises(StoreError, match="query add writes inside a read"):
+            database.read(work)
+
+    refused(lambda tx: tx.run(ADD, id=1, text="a"))
+    refused(lambda tx: tx.many(ADD, [{"id": 1, "text": "a"}]))
     database.write(lambda tx: tx.run(ADD, id=2, text="b"))
+    assert ids(database) == [2]
+    refused(lambda tx: tx.run(ADD, id=1, text="a"))
+    refused(lambda tx: len(tx.all(ALL)) + tx.run(ADD, id=1, text="a"))
     assert ids(database) == [2]
 
 

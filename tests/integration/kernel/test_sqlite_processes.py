@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from contextlib import ExitStack
+from pathlib import Path
 
 from conversation import SCRIPT, received, tell
 from notes_table import ADD, ids, make_notes
@@ -13,8 +14,8 @@ from support.processes import python
 from afl.kernel.database import Database, Query, connect
 
 
-def test_four_processes_open_a_new_file_at_once_and_share_it_fairly(sqlite_url: str) -> None:
-    total = 2000
+def test_four_processes_open_a_new_file_at_once_and_share_it_fairly(folder_on_disk: Path) -> None:
+    sqlite_url, total = f"sqlite:///{folder_on_disk}/store.db", 2000
     with ExitStack() as stack:
         processes = [
             stack.enter_context(python(SCRIPT, "share", sqlite_url, f"p{number}", str(total)))

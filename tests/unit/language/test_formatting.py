@@ -1,4 +1,4 @@
-"""The standard layout, by example; the properties are in test_random_programs."""
+"""The standard layout, by example; the properties are in tests/properties/test_random_programs.py."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from afl.kernel.database.migration import ensure
 from afl.kernel.database.queries import Query
 from afl.kernel.database.schema import Schema
 from afl.kernel.database.sqlite_file import close_file, connect_sqlite, open_file
-from afl.kernel.database.sqlite_transaction import ReadTransaction, SqliteTransaction
+from afl.kernel.database.sqlite_transaction import MemoryReadTransaction, SqliteTransaction
 from afl.kernel.file_lock import LOCK_TIMEOUT_MS, LockHolder
 from afl.kernel.presence import LonePresence, Presence
 
@@ -94,11 +94,7 @@ class MemoryDatabase(Database):
 
     def _read(self, work: Callable[[Transaction], T]) -> T:
         with self._turn:
-            self._connection.execute("PRAGMA query_only = on")
-            try:
-                return self._transact(work, ReadTransaction(self._connection, self.url, self._shift))
-            finally:
-                self._connection.execute("PRAGMA query_only = off")
+            return self._transact(work, MemoryReadTransaction(self._connection, self.url, self._shift))
 
     def _write(self, work: Callable[[Transaction], T], durable: bool) -> T:
         with self._turn:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 from afl.kernel.clock import steady_ms
@@ -12,6 +13,7 @@ from afl.kernel.database.base import Row, Transaction
 from afl.kernel.database.queries import Query
 from afl.kernel.errors import PayloadError, StoreConflict, StoreCorrupt, StoreError, StoreUnavailable
 
+_known_reads: set[str] = set()  # statements that a store in memory has run, and that write nothing
 _BAD_VALUE = (OverflowError, UnicodeEncodeError)
 
 
@@ -124,6 +126,37 @@ class ReadTransaction(SqliteTransaction):
         if isinstance(error, sqlite3.Error) and primary_code(error) == sqlite3.SQLITE_READONLY:
             raise StoreError(f"query {query.name} writes inside a read; call write instead") from error
         super()._fail(query, error)
+
+
+class MemoryReadTransaction(ReadTransaction):
+    """The same on the one connection of a store in memory, which writes at other times.
+
+    Each change of `query_only` makes SQLite compile every statement anew, which takes longer than most statements.
+    So it is changed only for statements that have not been seen: whether one writes is in its text.
+    """
+
+    __slots__ = ()
+
+    def many(self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], /) -> int:
+        with self._refusing_writes():
+            return super().many(query, rows)
+
+    def _execute(self, query: Query, params: dict[str, Any]) -> sqlite3.Cursor:
+        if query.sqlite_numbered in _known_reads:
+            return super()._execute(query, params)
+        with self._refusing_writes():
+            cursor = super()._execute(query, params)
+        _known_reads.add(query.sqlite_numbered)
+        return cursor
+
+    @contextmanager
+    def _refusing_writes(self) -> Iterator[None]:
+        connection = self._open()
+        connection.execute("PRAGMA query_only = on")
+        try:
+            yield
+        finally:
+            connection.execute("PRAGMA query_only = off")
 
 
 def primary_code(error: sqlite3.Error) -> int:

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from afl.kernel import codec
@@ -17,6 +18,7 @@ from afl.runtime.types import WorkflowId
 _log = logging.getLogger(__name__)
 
 _KEPT = 256
+_SHARED = 32  # few: these outlive the store
 
 
 class ProgramCache:
@@ -56,7 +58,7 @@ class ProgramCache:
             if text is None:
                 raise CorruptRow(f"the program {program_hash[:12]} of a run is missing from the store")
             try:
-                found = Program(codec.decode_map(text))
+                found = _prepared(text)
             except Exception as error:  # whatever somebody has written there
                 raise CorruptRow(
                     f"the program {program_hash[:12]} of a run cannot be read: {error}"
@@ -89,6 +91,12 @@ class ProgramCache:
             cache[key] = value
             while len(cache) > _KEPT:
                 cache.popitem(last=False)
+
+
+@lru_cache(maxsize=_SHARED)
+def _prepared(text: str) -> Program:
+    """The program of a stored text. It never changes, so stores that are opened one after another share it."""
+    return Program(codec.decode_map(text))
 
 
 _GROUPS = ("namespaces", "facets", "eventFacets", "workflows", "implicits", "schemas")
