@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 from support import lives, mongo_lives
+from support.observed_run import ObservedRun
 from support.primitives import MAIL, SIGNALS, Piece, everything
 from support.warm_processes import afl_warm
-from support.witness import Witness
 
 from afl.kernel import crashpoint
 from afl.runtime.mongo_store import MongoStore
@@ -54,14 +54,14 @@ class Scene:
     url: str
     store: PersistenceAPI
 
-    def kill(self, witness: Witness, *words: str, point: str) -> None:
+    def kill(self, observed: ObservedRun, *words: str, point: str) -> None:
         """A process that is killed at a point of its work."""
         killed = afl_warm(*words, folder=self.folder, AFL_STORE=self.url, AFL_CRASH_AT=point)
         assert killed.code == -9, f"{point} was not reached: {killed}"
         path = self.folder / "calls.txt"
-        witness.calls.update(path.read_text().split() if path.exists() else [])
+        observed.calls.update(path.read_text().split() if path.exists() else [])
         self._end_leases()
-        witness.died(self.store)
+        observed.died(self.store)
 
     def _end_leases(self) -> None:
         """A death is proven on a file at once, on PostgreSQL in a second, and on MongoDB never."""
@@ -79,52 +79,52 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
         yield Scene(tmp_path, url, store)
 
 
-def begun(scene: Scene, piece: Piece) -> Witness:
+def begun(scene: Scene, piece: Piece) -> ObservedRun:
     """A run to which all signals have come before it begins."""
-    witness = Witness(piece, "run")
-    witness.begin(scene.store)
-    witness.send(scene.store, SIGNALS)
-    return witness
+    observed = ObservedRun(piece, "run")
+    observed.begin(scene.store)
+    observed.send(scene.store, SIGNALS)
+    return observed
 
 
-def check_next(scene: Scene, witness: Witness) -> None:
+def check_next(scene: Scene, observed: ObservedRun) -> None:
     """The process of this test goes on with the run, and comes to the same end."""
-    witness.live(scene.store)
-    witness.check(scene.store)
-    assert witness.delivered == dict.fromkeys(SIGNALS, 1)
+    observed.live(scene.store)
+    observed.check(scene.store)
+    assert observed.delivered == dict.fromkeys(SIGNALS, 1)
 
 
 @pytest.mark.parametrize("point", RUNNER)
 def test_a_runner_is_killed(scene: Scene, point: str) -> None:
-    witness = begun(scene, everything(2))
-    scene.kill(witness, "runner", "--agent", "agents.py", "--no-http", point=point)
-    check_next(scene, witness)
+    observed = begun(scene, everything(2))
+    scene.kill(observed, "runner", "--agent", "agents.py", "--no-http", point=point)
+    check_next(scene, observed)
 
 
 @pytest.mark.parametrize("point", RESUME)
 def test_afl_resume_is_killed(scene: Scene, point: str) -> None:
-    witness = begun(scene, everything(2))
-    scene.kill(witness, "resume", "run", "--agent", "agents.py", "--quiet", point=point)
-    check_next(scene, witness)
+    observed = begun(scene, everything(2))
+    scene.kill(observed, "resume", "run", "--agent", "agents.py", "--quiet", point=point)
+    check_next(scene, observed)
 
 
 def test_a_runner_is_killed_in_a_loop_whose_first_iterations_are_gone(scene: Scene) -> None:
-    witness = begun(scene, everything(13))
-    scene.kill(witness, "runner", "--agent", "agents.py", "--no-http", point="commit.before:40")
-    check_next(scene, witness)
+    observed = begun(scene, everything(13))
+    scene.kill(observed, "runner", "--agent", "agents.py", "--no-http", point="commit.before:40")
+    check_next(scene, observed)
 
 
 @pytest.mark.parametrize("point", SENDER)
 def test_a_sender_is_killed_and_sends_again(scene: Scene, point: str) -> None:
-    witness = Witness(MAIL, "run")
-    witness.begin(scene.store)
-    witness.await_note(scene.store)
+    observed = ObservedRun(MAIL, "run")
+    observed.begin(scene.store)
+    observed.await_note(scene.store)
     given = ("--input", "text=a", "--id", "early-1")
-    scene.kill(witness, "signal", "run", "note", *given, point=point)
-    assert scene.store.get_signal(witness.run, "early-1") is not None
-    witness.live(scene.store)
-    witness.check(scene.store)
-    assert witness.delivered == {"early-1": 0, "early-2": 1, "late-3": 1}
+    scene.kill(observed, "signal", "run", "note", *given, point=point)
+    assert scene.store.get_signal(observed.run, "early-1") is not None
+    observed.live(scene.store)
+    observed.check(scene.store)
+    assert observed.delivered == {"early-1": 0, "early-2": 1, "late-3": 1}
 
 
 def test_every_crash_point_is_visited() -> None:

@@ -11,8 +11,8 @@ from itertools import count
 import pytest
 from support.lives import Crash, Death, Lives, PostgresLife
 from support.mongo_lives import MongoLives
+from support.observed_run import ObservedRun
 from support.primitives import FAN, MAIL, PARTS, everything, loop
-from support.witness import Witness
 
 from afl.operations.run.control import cancel
 from afl.runtime.entities import RunnerState, TaskState
@@ -41,32 +41,32 @@ def next_life(request: pytest.FixtureRequest) -> Iterator[NextLife]:
 @pytest.mark.parametrize("name", PIECES)
 def test_a_death_before_every_write(next_life: NextLife, name: str) -> None:
     for write in count(1):
-        witness = Witness(PIECES[name], f"run-{write}")
+        observed = ObservedRun(PIECES[name], f"run-{write}")
         try:
-            witness.live(next_life(Death(write, after=False)))
+            observed.live(next_life(Death(write, after=False)))
             break
         except Crash:
             store = next_life(None)
-        witness.died(store)
-        witness.live(store)
-        witness.check(store)
+        observed.died(store)
+        observed.live(store)
+        observed.check(store)
     assert write > 10
 
 
 def test_a_death_before_every_write_of_a_cancel(next_life: NextLife) -> None:
     for write in count(1):
-        witness, store = Witness(everything(2), f"run-{write}"), next_life(None)
-        witness.begin(store)
-        Evaluator(store).resume(witness.run)
-        for child in store.get_children(witness.run):
+        observed, store = ObservedRun(everything(2), f"run-{write}"), next_life(None)
+        observed.begin(store)
+        Evaluator(store).resume(observed.run)
+        for child in store.get_children(observed.run):
             Evaluator(store).resume(WorkflowId(child.workflow_id))
         try:
-            cancel_and_sweep(next_life(Death(write, after=False)), witness.run)
+            cancel_and_sweep(next_life(Death(write, after=False)), observed.run)
             break
         except Crash:
             store = next_life(None)
-        cancel_and_sweep(store, witness.run)
-        check_canceled(store, witness)
+        cancel_and_sweep(store, observed.run)
+        check_canceled(store, observed)
     assert write > 3
 
 
@@ -75,14 +75,14 @@ def cancel_and_sweep(store: PersistenceAPI, run: str) -> None:
     reclaim(Evaluator(store))
 
 
-def check_canceled(store: PersistenceAPI, witness: Witness) -> None:
+def check_canceled(store: PersistenceAPI, observed: ObservedRun) -> None:
     """Nothing is left of the run that could go on, but for the child that goes on without it."""
-    states = {name: run.state for name, run in witness.piece.family(store, witness.run).items()}
+    states = {name: run.state for name, run in observed.piece.family(store, observed.run).items()}
     free = states.pop("-free")
     assert states == dict.fromkeys(("", "-awaited", "-ended"), RunnerState.CANCELLED)
     assert free in (RunnerState.CREATED, RunnerState.RUNNING)
     for name in states:
-        tasks = store.get_tasks_by_workflow(WorkflowId(witness.run + name))
+        tasks = store.get_tasks_by_workflow(WorkflowId(observed.run + name))
         assert {task.state for task in tasks} <= {TaskState.CANCELED}
     assert (store.next_timer(), store.ended_elsewhere("run"), store.get_unsettled_children()) == (
         None,
@@ -94,16 +94,16 @@ def check_canceled(store: PersistenceAPI, witness: Witness) -> None:
 def test_a_sender_dies_before_every_write_and_never_comes_back(next_life: NextLife) -> None:
     """What it stored is received by whoever sweeps, without it."""
     for write in count(1):
-        witness, store = Witness(MAIL, f"run-{write}"), next_life(None)
-        witness.begin(store)
-        witness.await_note(store)
+        observed, store = ObservedRun(MAIL, f"run-{write}"), next_life(None)
+        observed.begin(store)
+        observed.await_note(store)
         try:
-            witness.send(next_life(Death(write, after=False)), {"early-1": "a"})
+            observed.send(next_life(Death(write, after=False)), {"early-1": "a"})
             break
         except Crash:
             store = next_life(None)
         receive_lost_signals(Evaluator(store))
-        stored = store.get_signal(witness.run, "early-1")
+        stored = store.get_signal(observed.run, "early-1")
         assert (stored is None) == (write == 1)
         assert stored is None or stored.task_id
     assert write == 3

@@ -82,7 +82,7 @@ class _WatchedCollection:
 
 def _wrote(result: Any) -> bool:
     if isinstance(result, UpdateResult):
-        return result.matched_count > 0 or result.did_upsert
+        return result.matched_count > 0 or result.upserted_id is not None
     return result is not None  # a document that was to be changed, and was not found
 
 

@@ -107,7 +107,10 @@ Ends = dict[tuple[str, str], int]
 
 @dataclass(frozen=True)
 class Piece:
-    """A workflow, and what comes of it: outputs (failures as their elements), and its tasks by name and state."""
+    """A workflow, and what comes of it: outputs (failures as their elements), and its tasks by name and state.
+
+    `children` are the states and tasks of its child runs, by the ends of their ids.
+    """
 
     workflow: str
     inputs: dict[str, Any]
@@ -115,9 +118,7 @@ class Piece:
     tasks: Ends
     published: dict[str, Any] = field(default_factory=dict)
     has_signals: bool = False
-    children: dict[str, tuple[str, Ends]] = field(
-        default_factory=dict
-    )  # state and tasks, by the ends of their ids
+    children: dict[str, tuple[str, Ends]] = field(default_factory=dict)
 
     def program(self, capabilities: frozenset[str]) -> Program:
         return Program({"program": compiled(capabilities), "workflow": self.workflow})

@@ -1,4 +1,4 @@
-"""A run of `primitives` through several processes, and somebody who does not forget what happened in each of them."""
+"""A run of `primitives` in several processes, and a record of what happened in each of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from support.primitives import EARLY, LATE, Piece, answer
 _CLOSED = (TaskState.COMPLETED, TaskState.FAILED)
 
 
-class Witness:
+class ObservedRun:
     """`calls` of handlers by idempotency key, `ends` that were stored for steps which wait outside (timers, signals,
     child runs), and `delivered` signals by id."""
 
@@ -47,7 +47,6 @@ class Witness:
         self.send(store, EARLY)
         handlers = Handlers.of({"t.Do": self._do})
         runner = RunnerService(store, Evaluator(store), handlers=handlers)
-
         until = time.monotonic() + PATIENCE_SECONDS
         while not self.piece.is_over(store, self.run):
             assert time.monotonic() < until, "the run does not come to its end"
