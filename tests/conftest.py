@@ -21,6 +21,7 @@ from support.databases import (
     EmptyMongo,
     EmptyPostgres,
     created_database,
+    end_transactions_soon,
     fresh_mongo_database,
     fresh_postgres_database,
     spare_disk_and_time,
@@ -150,7 +151,10 @@ def nats_url(servers: SessionServers) -> str:
 @pytest.fixture(scope="session")
 def mongo_url(servers: SessionServers) -> str:
     """A MongoDB replica set; most tests want `mongo_database_url` instead."""
-    return servers.url("mongo")
+    url = servers.url("mongo")
+    if servers.starts("mongo"):
+        end_transactions_soon(url)
+    return url
 
 
 @pytest.fixture(scope="session")

@@ -1,30 +1,28 @@
-"""A death before every commit: the next life comes to the same end, with each piece of work done once."""
+"""A death before every commit: the next life comes to the same end, with each piece of work done once.
+
+All of it on an SQLite database in memory; `test_primitive_crashes.py` has the stores.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.case import Case
-from support.databases import EmptyPostgres
 from support.judging import TIGHT, Trial, check, drive, drive_locally
 from support.lives import Crash, Death, Lives, Outage
 from support.properties import tries
 from support.random_workflows import cases
-from support.telling_workflows import TELLING, telling
+from support.telling_workflows import TELLING
 
-from afl.kernel.database import Database
 from afl.kernel.errors import StoreUnavailable
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import ExecutionResult
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.postgres_store import FUNCTIONS, PostgresStore
-from afl.runtime.stores.sql_store import SqlStore
 
 Drive = Callable[[Trial, PersistenceAPI, Random, Pace], ExecutionResult]
 DRIVES: dict[str, Drive] = {"agents outside": drive, "handlers here": drive_locally}
@@ -44,21 +42,13 @@ def live(lives: Lives, trial: Trial, how: Drive, pace: Pace, seed: int, end: Dea
     return True
 
 
-def die_everywhere(
-    url: Callable[[], str],
-    trial: Trial,
-    how: Drive,
-    pace: Pace,
-    *,
-    proven: bool = True,
-    kind: type[SqlStore] = SqlStore,
-) -> int:
+def die_everywhere(trial: Trial, how: Drive, pace: Pace, *, proven: bool = True) -> int:
     """Die before the first write, before the second, ... until a life needs no more; how many writes that were.
 
     A death after a write leaves the same store as one before the next write, and memory is lost in both cases.
     """
     for write in count(1):
-        lives = Lives(url(), proven=proven, kind=kind)
+        lives = Lives(proven=proven)
         survived = live(lives, trial, how, pace, write, Death(write, after=False))
         assert survived or live(lives, trial, how, pace, write + 1, None)
         lives.end()
@@ -67,58 +57,20 @@ def die_everywhere(
     raise AssertionError("unreachable")
 
 
-@pytest.mark.parametrize("pace", PACES)
-@pytest.mark.parametrize("how", DRIVES)
-@pytest.mark.parametrize("name", TELLING)
-def test_a_death_at_every_write_in_memory(name: str, how: str, pace: str) -> None:
-    trial = Trial.of(TELLING[name])
-    assert die_everywhere(lambda: "memory://", trial, DRIVES[how], PACES[pace]) > 2
-
-
-@pytest.mark.parametrize("how", DRIVES)
+# At the usual pace agents outside see no store that they do not see at the tight one, which commits after every step.
 @pytest.mark.parametrize(
-    "name",
-    [
-        "foreach",
-        "repeat",
-        "catch when, in an inline body",
-        "failures in a foreach, collected",
-    ],
+    ("how", "pace"), [("agents outside", "tight"), ("handlers here", "tight"), ("handlers here", "usual")]
 )
-def test_a_death_at_every_write_on_a_file(tmp_path: Path, name: str, how: str) -> None:
-    files = (f"sqlite:///{tmp_path / str(number)}.db" for number in count())
+@pytest.mark.parametrize("name", TELLING)
+def test_a_death_at_every_write(name: str, how: str, pace: str) -> None:
     trial = Trial.of(TELLING[name])
-    assert die_everywhere(lambda: next(files), trial, DRIVES[how], TIGHT) > 5
-
-
-class PostgresLife(PostgresStore):
-    """The PostgreSQL store over a database that is there."""
-
-    def __init__(self, database: Database) -> None:
-        SqlStore.__init__(self, database)
-        database.ensure(FUNCTIONS)
-
-
-@pytest.mark.parametrize("name", ["timers and published values", "repeat, and what it leaves"])
-def test_a_death_at_every_write_on_postgres(shared_postgres: EmptyPostgres, name: str) -> None:
-    trial = Trial.of(TELLING[name])
-    assert die_everywhere(shared_postgres.emptied, trial, drive_locally, Pace(), kind=PostgresLife) > 2
+    assert die_everywhere(trial, DRIVES[how], PACES[pace]) > 2
 
 
 @pytest.mark.parametrize("how", DRIVES)
 def test_a_death_that_only_shows_in_leases_that_end(how: str) -> None:
     trial = Trial.of(TELLING["foreach"])
-    assert die_everywhere(lambda: "memory://", trial, DRIVES[how], TIGHT, proven=False) > 5
-
-
-def test_a_death_at_every_write_with_a_rate() -> None:
-    case = telling(
-        """andThen foreach r in $.list limit 2 {
-            a = lib.Echo(p = r) with Rate("api", perMinute = 60000)
-            yield main.W(all = [a.u])
-        }"""
-    )
-    assert die_everywhere(lambda: "memory://", Trial.of(case), drive_locally, TIGHT) > 5
+    assert die_everywhere(trial, DRIVES[how], TIGHT, proven=False) > 5
 
 
 @pytest.mark.parametrize("how", DRIVES)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from pathlib import Path
 
 import pytest
 from support.lives import Crash, Death, Lives
@@ -15,7 +14,6 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
-from afl.runtime.recovery import sweep
 from afl.runtime.signals import signal
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
@@ -72,12 +70,11 @@ def live(store: PersistenceAPI, drive: Callable[[PersistenceAPI, WorkflowId], No
 
 
 @pytest.mark.parametrize("drive", DRIVES)
-@pytest.mark.parametrize("after", [False, True])
-def test_a_death_at_every_write(drive: str, after: bool) -> None:
+def test_a_death_before_every_write(drive: str) -> None:
     for write in count(1):
         lives = Lives()
         try:
-            live(lives.next(Death(write, after=after)), DRIVES[drive])
+            live(lives.next(Death(write, after=False)), DRIVES[drive])
             survived = True
         except Crash:
             survived = False
@@ -95,27 +92,3 @@ def check(store: PersistenceAPI, drive: Callable[[PersistenceAPI, WorkflowId], N
     received = [store.get_signal(workflow_id, id) for _, id, _ in (*EARLY, *LATE)]
     tasks = [each.task_id for each in received if each is not None]
     assert len(set(tasks)) == len(tasks) == 4 and all(tasks)
-
-
-def test_a_sender_that_never_comes_back(tmp_path: Path) -> None:
-    """What it stored is received by whoever sweeps, without it."""
-    for write in count(1):
-        lives = Lives(f"sqlite:///{tmp_path / str(write)}.db")
-        store = lives.next()
-        evaluator = Evaluator(store)
-        run = evaluator.submit(PROGRAM)
-        evaluator.resume(run)
-        dying = lives.next(Death(write, after=False))
-        try:
-            signal(Evaluator(dying), the_run(dying), "note", {"text": "a"}, "1")
-            survived = True
-        except Crash:
-            survived = False
-        store = lives.next()
-        sweep.receive_lost_signals(Evaluator(store))
-        stored = store.get_signal(run, "1")
-        assert (stored is None) == (write == 1)
-        assert stored is None or stored.task_id
-        lives.end()
-        if survived:
-            return

@@ -81,6 +81,12 @@ def spare_disk_and_time(server_url: str) -> None:
         admin.execute("SELECT pg_reload_conf()")
 
 
+def end_transactions_soon(server_url: str) -> None:
+    """A transaction that a killed process left open blocks what it wrote until the server ends it: in 60 s usually."""
+    with MongoClient[dict[str, Any]](server_url) as client:
+        client.admin.command("setParameter", 1, transactionLifetimeLimitSeconds=5)
+
+
 @contextmanager
 def fresh_postgres_database(server_url: str) -> Iterator[str]:
     """The URL of a new, empty database; it is dropped afterwards, whoever is still connected."""

@@ -5,11 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 from afl.kernel.database import Database, Query, Row, Transaction, connect
 from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.presence import Life, Presence, Process
+from afl.runtime.postgres_store import FUNCTIONS, PostgresStore
 from afl.runtime.stores.sql_store import SqlStore
 
 T = TypeVar("T")
@@ -60,50 +61,37 @@ class Succession(Presence):
         pass
 
 
-class MortalDatabase:
-    """A database as one life sees it. After its death every use is refused, as a dead process uses nothing."""
+class Lifespan:
+    """The writes of one life, up to the one it dies at. A dead process uses nothing any more."""
 
-    def __init__(self, database: Database, presence: Presence, end: Death | Outage | None) -> None:
-        self._database = database
-        self.presence = presence
-        self._death = end if isinstance(end, Death) else None
-        self._outage = end if isinstance(end, Outage) else None
-        self.reads = 0
+    def __init__(self, death: Death | None) -> None:
+        self._death = death
         self._thread = threading.get_ident()
         self.writes = 0
         self.dead = False
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._database, name)
+    @property
+    def is_own_thread(self) -> bool:
+        """Whether the caller is the life's own thread, whose reads and writes come in a certain order."""
+        return threading.get_ident() == self._thread
 
-    def select(self, query: Query, /, **params: Any) -> list[Row]:
-        self._live()
-        if threading.get_ident() == self._thread:
-            self.reads += 1
-            if self._outage is not None and self.reads == self._outage.read:
-                raise StoreUnavailable("the store is away for a moment")
-        return self._database.select(query, **params)
-
-    def write(self, work: Callable[[Transaction], T]) -> T:
-        return self._mortal(lambda: self._database.write(work))
-
-    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
-        return self._mortal(lambda: self._database.atomic(query, **params))
-
-    def _mortal(self, effect: Callable[[], T]) -> T:
-        if threading.get_ident() != self._thread:
+    def write(self, effect: Callable[[], T], wrote: Callable[[T], bool] = lambda result: result != []) -> T:
+        """One write, which the life may die at. One that finds nothing to write, as a claim may, is none."""
+        if not self.is_own_thread:
             return self._beside(effect)
-        self._live()
-        self.writes += 1
-        fatal = self._death is not None and self.writes == self._death.write
-        if fatal and self._death is not None and not self._death.after:
-            self.dead = True
-            raise Crash
+        self.go_on()
+        death = self._death
+        if death is not None and not death.after and self.writes + 1 == death.write:
+            self._die()
         result = effect()
-        if fatal:
-            self.dead = True
-            raise Crash
+        self.writes += wrote(result)
+        if death is not None and self.writes == death.write:
+            self._die()
         return result
+
+    def _die(self) -> NoReturn:
+        self.dead = True
+        raise Crash
 
     def _beside(self, effect: Callable[[], T]) -> T:
         """A lease is renewed by another thread: at no certain time, so that is not a write to die at."""
@@ -111,22 +99,60 @@ class MortalDatabase:
             raise StoreError("this life is over")
         return effect()
 
-    def _live(self) -> None:
+    def go_on(self) -> None:
+        """Nothing, if this life goes on."""
         if self.dead:
             raise Crash
 
 
-def _statement(name: str, text: str) -> Query:
-    return Query(name, sqlite=text, postgres=None)
+class MortalDatabase:
+    """A database as one life sees it."""
+
+    def __init__(self, database: Database, presence: Presence, end: Death | Outage | None) -> None:
+        self._database = database
+        self.presence = presence
+        self._life = Lifespan(end if isinstance(end, Death) else None)
+        self._outage = end if isinstance(end, Outage) else None
+        self._reads = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def select(self, query: Query, /, **params: Any) -> list[Row]:
+        self._life.go_on()
+        if self._life.is_own_thread:
+            self._reads += 1
+            if self._outage is not None and self._reads == self._outage.read:
+                raise StoreUnavailable("the store is away for a moment")
+        return self._database.select(query, **params)
+
+    def write(self, work: Callable[[Transaction], T]) -> T:
+        return self._life.write(lambda: self._database.write(work))
+
+    def atomic(self, query: Query, /, **params: Any) -> list[Row]:
+        return self._life.write(lambda: self._database.atomic(query, **params))
 
 
-# Time passes: whatever a dead life held has run out.
-_RUNS_END = _statement("runs_end", "update afl_runs set lease_until = 1 where owner <> ''")
-_TASKS_END = _statement("tasks_end", "update afl_tasks set lease_until = 1 where state = 'running'")
+_RUNS_END = Query.of("update afl_runs set lease_until = 1 where owner <> ''")
+_TASKS_END = Query.of("update afl_tasks set lease_until = 1 where state = 'running'")
+
+
+def end_leases(database: Database) -> None:
+    """Time passes: whatever dead processes held has run out."""
+    database.atomic(_RUNS_END)
+    database.atomic(_TASKS_END)
+
+
+class PostgresLife(PostgresStore):
+    """The PostgreSQL store over a database that is there."""
+
+    def __init__(self, database: Database) -> None:
+        SqlStore.__init__(self, database)
+        database.ensure(FUNCTIONS)
 
 
 class Lives:
-    """One store through many lives. With a file every life opens it anew; memory is kept for the next one."""
+    """One store through many lives. With a file every life opens it anew; memory and a server are there for all."""
 
     def __init__(
         self, url: str = "memory://", *, proven: bool = True, kind: type[SqlStore] = SqlStore
@@ -136,20 +162,17 @@ class Lives:
         self._proven = proven
         self._number = 0
         self._database = connect(url)
-        self.current: MortalDatabase | None = None
 
     def next(self, end: Death | Outage | None = None) -> SqlStore:
         """The store as the next life opens it."""
-        if self._number and self._url != "memory://":
+        if self._number and self._url.startswith("sqlite:"):
             self._database.close()
             self._database = connect(self._url)
         self._number += 1
         presence = Succession(self._number, proven=self._proven)
-        self.current = MortalDatabase(self._database, presence, end)
-        store = self._kind(self.current)  # type: ignore[arg-type]
+        store = self._kind(MortalDatabase(self._database, presence, end))  # type: ignore[arg-type]
         if not self._proven:
-            self._database.atomic(_RUNS_END)
-            self._database.atomic(_TASKS_END)
+            end_leases(self._database)
         return store
 
     def end(self) -> None:
