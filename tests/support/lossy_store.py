@@ -68,9 +68,13 @@ def drive_worker(
         if not (claimed or tasks):
             runs = unfinished(trial, store, root)
             if not runs:
-                return evaluator.resume(root)
+                run = store.get_run(root)
+                assert run is not None
+                return evaluator.result(run, run.iterations)
             for run in runs:
                 outside.do_some(run, tasks=False)
+            if trial.starts_runs:  # the end of one may be stored without its parent being told
+                reclaim(evaluator)
             _evaluate(held, runs)
     raise AssertionError("the run does not come to its end")
 

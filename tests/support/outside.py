@@ -24,6 +24,7 @@ class Outside:
         self._evaluator = evaluator
         self._store = evaluator.persistence
         self._random = random
+        self._stored: set[tuple[str, str]] = set()  # signals that are known to be, by run and id
 
     def do_some(self, run: RunDefinition, *, tasks: bool = True) -> int:
         """Some of what a run waits for; `tasks`: by agents, too. How much was done."""
@@ -94,8 +95,10 @@ class Outside:
         verdict = self._trial.verdict_of(run)
         if verdict is None or not verdict.signals:
             return []
-        run_id = WorkflowId(run.workflow_id)
-        return [id for id in signal_ids(verdict) if self._store.get_signal(run_id, id) is None]
+        unknown = [id for id in signal_ids(verdict) if (run.workflow_id, id) not in self._stored]
+        stored = {id for id in unknown if self._store.get_signal(WorkflowId(run.workflow_id), id)}
+        self._stored |= {(run.workflow_id, id) for id in stored}
+        return [id for id in unknown if id not in stored]
 
     def deliver(self, run: RunDefinition) -> int:
         """Some signals, whether steps wait for them or not yet; one of them again, which changes nothing."""
