@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from random import Random
@@ -30,6 +31,7 @@ from afl.runtime.stores.sql_store import SqlStore
 Drive = Callable[[Trial, PersistenceAPI, Random, Pace], ExecutionResult]
 DRIVES: dict[str, Drive] = {"agents outside": drive, "handlers here": drive_locally}
 PACES = {"tight": TIGHT, "usual": Pace()}
+FEW = {"repeat": {"n": 2}}  # iterations where each write waits for the disk
 LEAST = 10  # writes, or reads, of a life that follows another: so each of them gets on
 MOST_LIVES = 4  # that do not see the end; the next one is left alone
 
@@ -101,7 +103,7 @@ def test_a_death_at_every_write_in_memory(name: str, how: str, pace: str) -> Non
 )
 def test_a_death_at_every_write_on_a_file(tmp_path: Path, name: str, how: str) -> None:
     files = (f"sqlite:///{tmp_path / str(number)}.db" for number in count())
-    trial = Trial.of(TELLING[name])
+    trial = Trial.of(replace(TELLING[name], inputs=FEW.get(name, TELLING[name].inputs)))
     assert die_everywhere(lambda: next(files), trial, DRIVES[how], TIGHT) > 5
 
 
