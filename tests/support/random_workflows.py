@@ -34,11 +34,12 @@ POLICIES = (
 
 
 class Writer(Expressions):
-    """Writes programs."""
+    """Writes programs; one that is `alone` waits for agents and timers only, not for signals and child runs."""
 
-    def __init__(self, choices: bytes, size: int) -> None:
+    def __init__(self, choices: bytes, size: int, *, alone: bool = False) -> None:
         super().__init__(choices)
         self._size = size
+        self._alone = alone
         self._left = 0
         self._callees: list[Callee] = []
         self._runs = count()
@@ -134,7 +135,7 @@ class Writer(Expressions):
         if callee.is_schema:
             names.add(f"{name}.", callee.params)
             return line
-        run = self._child_run() if callee.is_workflow and not self.rarely(3) else ""
+        run = self._child_run() if callee.is_workflow and not self._alone and not self.rarely(3) else ""
         line += (run or self._call_mixin(callee, names)) + self._after(names)
         if run:
             callee = replace(callee, is_event=True, returns={} if "wait" in run else callee.returns)
@@ -291,7 +292,8 @@ class Writer(Expressions):
 
     def program(self) -> Case:
         self.events()
-        self.signals()
+        if not self._alone:
+            self.signals()
         self.schema()
         if self.rarely(2):
             self.facet("Plain", "facet")
@@ -320,6 +322,6 @@ _CHOICES = st.binary(min_size=1024, max_size=1024)
 
 
 @st.composite
-def cases(draw: DrawFn, size: int = 12) -> Case:
-    """Programs of at most about `size` statements, with inputs."""
-    return Writer(draw(_CHOICES), size).program()
+def cases(draw: DrawFn, size: int = 12, *, alone: bool = False) -> Case:
+    """Programs of at most about `size` statements, with inputs; `alone`: without signals and child runs."""
+    return Writer(draw(_CHOICES), size, alone=alone).program()
