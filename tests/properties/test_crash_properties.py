@@ -5,15 +5,15 @@ All of it on an SQLite database in memory; `test_primitive_crashes.py` has the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from itertools import count
+from collections.abc import Callable, Iterable
 from random import Random
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.case import Case
-from support.judging import TIGHT, Trial, check, drive, drive_locally
+from support.driving import drive, drive_locally
+from support.judging import TIGHT, Trial, check
 from support.lives import Crash, Death, Lives, Outage
 from support.properties import tries
 from support.random_workflows import cases
@@ -27,6 +27,8 @@ from afl.runtime.persistence import PersistenceAPI
 Drive = Callable[[Trial, PersistenceAPI, Random, Pace], ExecutionResult]
 DRIVES: dict[str, Drive] = {"agents outside": drive, "handlers here": drive_locally}
 PACES = {"tight": TIGHT, "usual": Pace()}
+LEAST = 10  # writes, or reads, of a life that follows another: so each of them gets on
+MOST_LIVES = 4  # that do not see the end; the next one is left alone
 
 
 def live(lives: Lives, trial: Trial, how: Drive, pace: Pace, seed: int, end: Death | Outage | None) -> bool:
@@ -42,19 +44,30 @@ def live(lives: Lives, trial: Trial, how: Drive, pace: Pace, seed: int, end: Dea
     return True
 
 
-def die_everywhere(trial: Trial, how: Drive, pace: Pace, *, proven: bool = True) -> int:
-    """Die before the first write, before the second, ... until a life needs no more; how many writes that were.
+def outlive_all(
+    lives: Lives, trial: Trial, how: Drive, pace: Pace, seed: int, ends: Iterable[Death | Outage]
+) -> None:
+    """Lives that end so, until one sees the end of the run."""
+    over = any(live(lives, trial, how, pace, seed + number, end) for number, end in enumerate(ends))
+    assert over or live(lives, trial, how, pace, seed - 1, None)
+    lives.end()
 
-    A death after a write leaves the same store as one before the next write, and memory is lost in both cases.
+
+def die_everywhere(trial: Trial, how: Drive, pace: Pace, *, proven: bool = True) -> int:
+    """Die before the first write, before the second, ... of a run; how many writes it takes without that.
+
+    Whoever goes on dies as well, a third of the run later, so that one run in three is enough for all writes. A death
+    after a write leaves the same store as one before the next write, and memory is lost in both cases.
     """
-    for write in count(1):
-        lives = Lives(proven=proven)
-        survived = live(lives, trial, how, pace, write, Death(write, after=False))
-        assert survived or live(lives, trial, how, pace, write + 1, None)
-        lives.end()
-        if survived:
-            return write
-    raise AssertionError("unreachable")
+    lives = Lives(proven=proven)
+    assert live(lives, trial, how, pace, 0, None)
+    writes = lives.first.writes
+    lives.end()
+    span = max(LEAST, writes // 3 + 1)
+    for write in range(1, min(span, writes) + 1):
+        ends = (Death(span if number else write, after=False) for number in range(MOST_LIVES))
+        outlive_all(Lives(proven=proven), trial, how, pace, write, ends)
+    return writes
 
 
 # At the usual pace agents outside see no store that they do not see at the tight one, which commits after every step.
@@ -76,15 +89,17 @@ def test_a_death_that_only_shows_in_leases_that_end(how: str) -> None:
 @pytest.mark.parametrize("how", DRIVES)
 @pytest.mark.parametrize("name", TELLING)
 def test_a_read_that_fails_costs_a_try_and_nothing_else(name: str, how: str) -> None:
-    trial = Trial.of(TELLING[name])
+    trial, lives = Trial.of(TELLING[name]), Lives()
+    assert live(lives, trial, DRIVES[how], TIGHT, 0, None)
+    reads = lives.first.reads
+    lives.end()
+    assert reads > 2
+    span = max(LEAST, reads // 3 + 1)
     for read in (*range(1, 20), *range(20, 60, 5), *range(60, 10_000, 20)):
-        lives = Lives()
-        over = live(lives, trial, DRIVES[how], TIGHT, read, Outage(read))
-        assert over or live(lives, trial, DRIVES[how], TIGHT, read + 1, None)
-        lives.end()
-        if over:
-            assert read > 2
+        if read > min(span, reads):
             return
+        ends = (Outage(span if number else read) for number in range(MOST_LIVES))
+        outlive_all(Lives(), trial, DRIVES[how], TIGHT, read, ends)
 
 
 deaths = st.lists(st.builds(Death, st.integers(1, 25), st.booleans()), min_size=1, max_size=4)

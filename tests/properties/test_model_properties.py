@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.case import Case
-from support.judging import TIGHT, Trial, check, drive, drive_locally
+from support.driving import drive, drive_locally
+from support.judging import TIGHT, Trial, check
 from support.properties import tries
 from support.random_workflows import cases
 

@@ -22,6 +22,7 @@ class Callee:
     optional: frozenset[str] = frozenset()
     is_event: bool = False
     is_schema: bool = False
+    is_workflow: bool = False
     keeps_returns: bool = True
 
     @property
@@ -32,19 +33,21 @@ class Callee:
 
 @dataclass
 class Names:
-    """References by type, as they may be written at one place."""
+    """References by type, as they may be written at one place, and the steps that one may wait for there."""
 
     known: dict[str, list[str]] = field(default_factory=dict)
+    steps: list[str] = field(default_factory=list)
 
     def add(self, prefix: str, slots: dict[str, str]) -> None:
         for name, kind in slots.items():
             self.known.setdefault(kind, []).append(f"{prefix}{name}")
 
     def copy(self) -> Names:
-        return Names({kind: list(names) for kind, names in self.known.items()})
+        return Names({kind: list(names) for kind, names in self.known.items()}, list(self.steps))
 
     def without_inputs(self) -> Names:
-        return Names({kind: [n for n in names if "$." not in n] for kind, names in self.known.items()})
+        known = {kind: [n for n in names if "$." not in n] for kind, names in self.known.items()}
+        return Names(known, list(self.steps))
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -16,8 +17,10 @@ from afl.runtime.worker.results import TaskResult
 class Pool:
     """Stands in for the local runner's pool."""
 
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, beside: Callable[[], None] = lambda: None) -> None:
+        """`beside` is called now and then, for what happens outside meanwhile."""
         self._random = random
+        self._beside = beside
         self._calls: list[Job] = []
 
     def install(self, patch: pytest.MonkeyPatch) -> None:
@@ -35,6 +38,7 @@ class Pool:
 
     def _answer(self) -> None:
         """One or more of the calls are made."""
+        self._beside()
         self._random.shuffle(self._calls)
         for _ in range(self._random.randint(1, max(1, len(self._calls)))):
             if self._calls:

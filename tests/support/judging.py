@@ -1,4 +1,4 @@
-"""Running a case on the engine and holding its record against the model's verdict."""
+"""A case with the model's verdict on it, and holding the record of a run against that."""
 
 from __future__ import annotations
 
@@ -6,33 +6,32 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from random import Random
+from functools import cached_property
 from typing import Any
 
-import pytest
-
 from afl.language import compile_source
-from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities import RunDefinition, RunnerState, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.pace import Pace
-from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
-from afl.runtime.local_runner import LocalRunner
+from afl.runtime.evaluator import ExecutionResult, ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.program import paths
 from afl.runtime.program.program import Program
-from afl.runtime.recovery.sweep import fire_timers
 from afl.runtime.states import EventState
 from afl.runtime.task_handlers.handler import Handlers
-from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.types import WorkflowId
 from support.answers import answer_for, event_returns
 from support.case import Case
-from support.completion import Pool
 from support.model import Model
-from support.model_outcome import Verdict, Work
+from support.model_outcome import Child, Signal, Verdict, Work
 from support.model_values import Problem
 
 TIGHT = Pace(commit_steps=1, commit_seconds=0, foreach_window=2, cached_steps=3)
+
+
+def _called(workflow: str, inputs: dict[str, Any]) -> str:
+    return f"{workflow}({json.dumps(inputs, sort_keys=True)})"
 
 
 class AgentError(Exception):
@@ -55,6 +54,25 @@ class Trial:
         verdict = Model(compiled, answer).run(case.workflow, case.inputs)
         return cls(case, Program({"program": compiled, "workflow": case.workflow}), answer, verdict)
 
+    @cached_property
+    def _children(self) -> dict[str, Verdict | None]:
+        """By workflow and inputs: what a child run comes to depends on nothing else."""
+        found: dict[str, Verdict | None] = {}
+        above = [self.verdict]
+        while above:
+            for child in above.pop().children:
+                found[_called(child.workflow, child.inputs)] = child.verdict
+                above += [child.verdict] if child.verdict is not None else []
+        return found
+
+    @property
+    def starts_runs(self) -> bool:
+        return bool(self.verdict.children)
+
+    def verdict_of(self, run: RunDefinition) -> Verdict | None:
+        """What the run, or a child run of it, must come to; None if it never ends by itself."""
+        return self._children[_called(run.workflow_name, run.inputs)] if run.parent_step else self.verdict
+
     @property
     def handlers(self) -> Handlers:
         """The agents as handlers of this process."""
@@ -76,84 +94,17 @@ class Trial:
         return work
 
 
-def drive(trial: Trial, store: PersistenceAPI, random: Random, pace: Pace | None = None) -> ExecutionResult:
-    """Start a run, or go on with the one that is there, with agents outside that finish in random order."""
-    store.reclaim()
-    runs = store.get_runs()
-    if runs:
-        result = Evaluator(store, pace=pace).resume(WorkflowId(runs[0].workflow_id))
-    else:
-        node = dict(trial.program.workflow.ast, name=trial.case.workflow)
-        result = Evaluator(store, pace=pace).execute(
-            node, trial.case.inputs, trial.program.compiled["program"]
-        )
-    agents = Evaluator(store)
-    while result.status == ExecutionStatus.PAUSED:
-        assert not result.held_by
-        assert work_a_little(trial, store, agents, result.workflow_id, random), (
-            "the run pauses, but there is nothing to do"
-        )
-        result = Evaluator(store, pace=pace).resume(result.workflow_id)
-    return result
-
-
-def drive_locally(
-    trial: Trial, store: PersistenceAPI, random: Random, pace: Pace | None = None
-) -> ExecutionResult:
-    """The same with handlers of this process, which finish in random order as well."""
-    runs = store.get_runs()
-    with pytest.MonkeyPatch.context() as patch:
-        Pool(random).install(patch)
-        concurrency = random.randint(1, 4)  # few, so that some tasks find no room at first
-        with LocalRunner(Evaluator(store, pace=pace), trial.handlers, concurrency=concurrency) as runner:
-            if runs:
-                return runner.resume(WorkflowId(runs[0].workflow_id))
-            return runner.run(trial.program, trial.case.inputs)
-
-
-def work_a_little(
-    trial: Trial, store: PersistenceAPI, agents: Evaluator, run_id: WorkflowId, random: Random
-) -> int:
-    """Some of the pending work is done, as workers do it (claimed) or as an operator does (not)."""
-    pending = [t for t in store.get_tasks_by_workflow(run_id) if t.state == TaskState.PENDING]
-    timers = [task for task in pending if task.hold == TaskHold.TIMER]
-    if timers and (len(timers) == len(pending) or random.random() < 0.5):
-        while fire_timers(agents) is not None:  # those of these workflows are short
-            continue
-        return len(timers)
-    pending = [task for task in pending if task not in timers]
-    if pending and random.random() < 0.5:
-        names = sorted({task.name for task in pending})
-        claimed = store.claim_tasks(names, limit=random.randint(1, len(pending)), workflow_id=run_id)
-        store.start_tasks(claimed)
-        random.shuffle(claimed)
-        for task in claimed:
-            assert finish(trial, agents, task, claim=task)
-        return len(claimed)
-    random.shuffle(pending)
-    chosen = pending[: random.randint(1, max(1, len(pending)))]
-    for task in chosen:
-        assert finish(trial, agents, task)
-    return len(chosen)
-
-
-def finish(
-    trial: Trial, evaluator: Evaluator, task: TaskDefinition, claim: TaskDefinition | None = None
-) -> bool:
-    """Do a task's work and say so, as an agent in another process would."""
-    step_id = StepId(task.step_id)
-    try:
-        answer = trial.answer(task.name, task.params)
-    except Problem as problem:
-        return evaluator.fail_step(step_id, problem.text, task=claim)
-    return evaluator.continue_step(step_id, answer, task=claim)
-
-
 def check(trial: Trial, store: PersistenceAPI, result: ExecutionResult) -> None:
-    """The result is the model's, and the record holds each piece of work exactly once."""
-    verdict = trial.verdict
-    check_result(verdict, result)
-    run_id = result.workflow_id
+    """The result is the model's, and the record holds each run and each piece of work exactly once."""
+    check_result(trial.verdict, result)
+    runs = [(result.workflow_id, trial.verdict)]
+    for run_id, verdict in runs:  # it grows
+        check_record(verdict, store, run_id)
+        runs += check_children(verdict, store, run_id)
+    assert sum(not run.parent_step for run in store.get_runs(limit=10_000)) == 1
+
+
+def check_record(verdict: Verdict, store: PersistenceAPI, run_id: WorkflowId) -> None:
     run = store.get_run(run_id)
     assert run is not None
     assert (run.owner, run.waiting, run.is_over) == ("", 0, True)
@@ -165,6 +116,66 @@ def check(trial: Trial, store: PersistenceAPI, result: ExecutionResult) -> None:
     written = [entry for entry in store.get_logs_by_runner(run_id) if not entry.attempt]
     assert len(written) == verdict.logs
     check_events(store, run_id)
+    check_signals(verdict, store, run_id)
+    published = {each.name: each.value for each in store.get_published(run_id)}
+    assert published.keys() == verdict.published.keys()
+    assert all(value in verdict.published[name] for name, value in published.items())
+
+
+def check_signals(verdict: Verdict, store: PersistenceAPI, run_id: WorkflowId) -> None:
+    """As many of each name were received as steps waited for, each by a task of its own."""
+    sent = [store.get_signal(run_id, id) for id in signal_ids(verdict)]
+    received = [signal for signal in sent if signal is not None and signal.task_id]
+    assert Counter(each.name for each in received) == Counter(each.name for each in verdict.signals)
+    assert len({each.task_id for each in received}) == len(received)
+
+
+def signal_ids(verdict: Verdict) -> dict[str, Signal]:
+    """The signals to a run by their ids: those that its steps wait for, and one more of each name."""
+    wanted = {f"{number}": each for number, each in enumerate(verdict.signals)}
+    return wanted | {f"one more {each.name}": each for each in verdict.signals}
+
+
+def check_children(
+    verdict: Verdict, store: PersistenceAPI, run_id: WorkflowId
+) -> list[tuple[WorkflowId, Verdict]]:
+    """The child runs are those that the model expects, and ended so; those whose records are still to be checked."""
+    runs = store.get_children(run_id, limit=1000) if verdict.children else []
+    started = {child.workflow_id: store.get_run(WorkflowId(child.workflow_id)) for child in runs}
+    to_check = []
+    for child in verdict.children:
+        run = next(run for run in started.values() if run is not None and _is_it(run, child))
+        del started[run.workflow_id]
+        assert child.run_id in ("", run.workflow_id)
+        if run.state == RunnerState.CANCELLED:
+            assert not child.detached and (child.verdict is None or not child.awaited), run.reason
+        elif child.verdict is None:
+            assert child.detached and not run.is_over
+        else:
+            check_end(child.verdict, run)
+            to_check.append((WorkflowId(run.workflow_id), child.verdict))
+    assert not started
+    return to_check
+
+
+def _is_it(run: RunDefinition, child: Child) -> bool:
+    place = paths.shown(run.parent_step, WorkflowId(run.parent)), run.workflow_name, run.inputs
+    return (
+        place == (child.step, child.workflow, child.inputs)
+        and (run.on_parent_close == "detach") is child.detached
+    )
+
+
+def check_end(verdict: Verdict, run: RunDefinition) -> None:
+    """A child run ended as it had to."""
+    if verdict.failure is None:
+        assert (run.state, run.error) == (RunnerState.COMPLETED, None)
+        assert _shown(run.outputs) == _shown(verdict.outputs)
+        return
+    assert run.state == RunnerState.FAILED
+    error = run.error or {}
+    assert (error["step"], error["error_type"]) == (verdict.failure.step, verdict.failure.kind)
+    assert verdict.failure.text in error["message"]
 
 
 def check_result(verdict: Verdict, result: ExecutionResult) -> None:

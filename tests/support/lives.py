@@ -162,6 +162,12 @@ class Lives:
         self._proven = proven
         self._number = 0
         self._database = connect(url)
+        self._opened: list[MortalDatabase] = []
+
+    @property
+    def first(self) -> MortalDatabase:
+        """The database as the first life saw it."""
+        return self._opened[0]
 
     def next(self, end: Death | Outage | None = None) -> SqlStore:
         """The store as the next life opens it."""
@@ -170,7 +176,9 @@ class Lives:
             self._database = connect(self._url)
         self._number += 1
         presence = Succession(self._number, proven=self._proven)
-        store = self._kind(MortalDatabase(self._database, presence, end))  # type: ignore[arg-type]
+        database = MortalDatabase(self._database, presence, end)
+        self._opened.append(database)
+        store = self._kind(database)  # type: ignore[arg-type]
         if not self._proven:
             end_leases(self._database)
         return store

@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from random import Random
 
 from afl.kernel.errors import AgentFlowError, StoreUnavailable
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import RunDefinition, TaskDefinition
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionResult
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
-from afl.runtime.recovery.sweep import fire_timers
+from afl.runtime.recovery.sweep import reclaim
 from afl.runtime.stores.sql_store import SqlStore
-from afl.runtime.types import WorkflowId
 from afl.runtime.worker.held_runs import HeldRuns
 from afl.runtime.worker.results import TaskResult
 from support.agents import store_results
 from support.answers import event_returns
+from support.driving import root_of, unfinished
 from support.judging import AgentError, Trial
 from support.model_values import Problem
+from support.outside import Outside
 
 
 class LossyStore(SqlStore):
@@ -43,43 +44,47 @@ def drive_worker(
     trial: Trial, store: PersistenceAPI, random: Random, pace: Pace | None = None
 ) -> ExecutionResult:
     """Start a run, or go on with the one that is there, as a worker does: answers come in batches, in any order."""
-    store.reclaim()
     evaluator = Evaluator(store, pace=pace)
-    runs = HeldRuns(evaluator, None, lambda run: True)
-    stored = store.get_runs()
-    run = (
-        WorkflowId(stored[0].workflow_id)
-        if stored
-        else evaluator.submit(trial.program, dict(trial.case.inputs))
-    )
+    reclaim(evaluator)
+    held, outside = HeldRuns(evaluator, None, lambda run: True), Outside(trial, evaluator, random)
+    root = root_of(store) or evaluator.submit(trial.program, dict(trial.case.inputs))
     names = sorted(event_returns(trial.program.compiled["program"]))
-    _evaluate(runs, run)
     in_hand: list[TaskDefinition] = []
+    runs = unfinished(trial, store, root)
+    _evaluate(held, runs)
     for _ in range(10_000):
-        claimed = store.claim_tasks(names, limit=random.randint(1, 6), workflow_id=run)
+        claimed = []
+        for run in runs:
+            limit = random.randint(1, 6)
+            claimed += store.claim_tasks(names, run.task_list, limit=limit, workflow_id=run.workflow_id)
         in_hand += claimed
         random.shuffle(in_hand)
         ready = random.randint(0 if claimed else min(1, len(in_hand)), len(in_hand))
         tasks, in_hand = in_hand[:ready], in_hand[ready:]
         try:
-            store_results(evaluator, runs, [answered(trial, task) for task in tasks])
+            store_results(evaluator, held, [answered(trial, task) for task in tasks])
         except StoreUnavailable:  # as after any other trouble, the worker tries again
-            runs.store()
+            held.store()
         if not (claimed or tasks):
-            fire_timers(evaluator)
-            found = store.get_run(run)
-            assert found is not None
-            if found.is_over:
-                return evaluator.result(found, found.iterations)
-            _evaluate(runs, run)
+            runs = unfinished(trial, store, root)
+            if not runs:
+                run = store.get_run(root)
+                assert run is not None
+                return evaluator.result(run, run.iterations)
+            for run in runs:
+                outside.do_some(run, tasks=False)
+            if trial.starts_runs:  # the end of one may be stored without its parent being told
+                reclaim(evaluator)
+            _evaluate(held, runs)
     raise AssertionError("the run does not come to its end")
 
 
-def _evaluate(runs: HeldRuns, run: WorkflowId) -> None:
-    try:
-        runs.advance(run)
-    except StoreUnavailable:
-        runs.advance(run)
+def _evaluate(held: HeldRuns, runs: list[RunDefinition]) -> None:
+    for run in runs:
+        try:
+            held.advance(run.workflow_id)
+        except StoreUnavailable:
+            held.advance(run.workflow_id)
 
 
 def answered(trial: Trial, task: TaskDefinition) -> TaskResult:

@@ -6,44 +6,47 @@ block from top to bottom gives what any order of completion must give: that is w
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from copy import copy
 from itertools import count
 from typing import Any
 
-from support.model_outcome import Outcome, Verdict, Work, Yield, merged, split
+from support.model_outcome import Outcome, Verdict, Yield, merged, split
+from support.model_outside import Answer, Outside
 from support.model_program import (
     Owners,
     Path,
+    as_child_run,
     bodies_of,
     declarations,
     free_names,
     implicits,
     names_in,
     owners_of,
+    policy,
     shown,
     without_bodies,
 )
 from support.model_values import Failure, Json, Passed, Problem, Scope, Step, fits, truth, value_of
 
-Answer = Callable[[str, Json], Json]
 KEPT = 10
 
 
 class Model:
-    """The meaning of one compiled program; `answer` does the work of event facets, raising Problem to fail."""
+    """The meaning of one compiled program; `answer` does the work of event facets, raising Problem to fail.
+
+    Where a step waits for a signal, `answer` is given its name: `{"signal": name}`. Endless means that none comes.
+    """
 
     def __init__(self, program: Mapping[str, Any], answer: Answer) -> None:
-        self._answer = answer
+        self._outside = Outside(answer)
         self._declared = dict(declarations(program, ""))
         self._supplied: dict[str, Json] = {}
         for call in implicits(program):
             self._supplied.setdefault(call["target"], call)
-        self._work: list[Work] = []
-        self._logs = 0
 
     def run(self, workflow: str, inputs: Json) -> Verdict:
-        self._work, self._logs = [], 0
+        verdict = self._verdict = self._outside.verdict
         declared = self._declared[workflow]
         params = dict(inputs)
         for each in declared.get("params", []):
@@ -53,7 +56,13 @@ class Model:
         self._perform(root, declared, workflow, None, Scope(params), ())
         named = {each["name"] for each in declared.get("returns", [])}
         outputs = {n: v for n, v in root.returns.items() if n in named or n not in ("error", "error_type")}
-        return Verdict({} if root.failure else outputs, root.failure, self._work, self._logs)
+        verdict.outputs, verdict.failure = {} if root.failure else outputs, root.failure
+        return verdict
+
+    def _run_apart(self, workflow: str, inputs: Json) -> Verdict:
+        other = copy(self)
+        other._outside = self._outside.of_another_run()
+        return other.run(workflow, inputs)
 
     # -- steps ------------------------------------------------------------------------------------------------
 
@@ -66,8 +75,11 @@ class Model:
         owners = owners_of(name, declared, statement)
         try:
             self._mix_in(step, declared, path)
+            call = statement["call"] if statement is not None else {}
             if declared["type"] == "EventFacetDecl":
-                self._ask(step, declared, name, path)
+                self._outside.ask(step, declared, name, call, scope, path)
+            elif declared["type"] == "ChildRun":
+                self._outside.start(step, declared, name, call, scope, path, self._run_apart)
             bodies, inline = bodies_of(declared, statement)
             outcome = Outcome()
             for body in bodies:
@@ -107,21 +119,6 @@ class Model:
         if failure is not None:
             raise Passed(failure)
         step.params = {**step.params, **mixed}
-
-    def _ask(self, step: Step, declared: Json, name: str, path: Path) -> None:
-        if name == "sys.Publish":
-            return  # nobody is asked
-        payload = json.dumps(step.params, sort_keys=True)
-        try:
-            result = self._answer(name, step.params)
-            for each in declared.get("returns", []):
-                if not fits(result.get(each["name"]), each["type"]):
-                    raise Problem("ResultError")
-        except Problem:
-            self._work.append(Work(shown(path), name, payload, failed=True))
-            raise
-        self._work.append(Work(shown(path), name, payload, failed=False))
-        step.returns.update(result)
 
     def _capture(self, step: Step, declared: Json, own: list[Yield]) -> None:
         step.returns.update(merged(own))
@@ -201,7 +198,8 @@ class Model:
                 raise Problem("TypeMismatch")
         for number in count():
             gone = shown((*path, f"[{number - KEPT - 1}]"))
-            self._work = [each for each in self._work if not each.step.startswith(f"{gone}.")]
+            work = self._verdict.work
+            work[:] = [each for each in work if not each.step.startswith(f"{gone}.")]
             loop = {repeat["variable"]: {**self._returned(step, name), **state}}
             inner = Scope(scope.inputs, loop=loop, outer=scope.outer)
             ended = self._statements(ast, inner, owners, (*path, f"[{number}]"))
@@ -245,6 +243,8 @@ class Model:
         if self._skipped(call, scope):
             return Outcome()
         declared = self._declared[call["target"]]
+        if policy(call, "Run") is not None:
+            declared = as_child_run(declared)
         inner, step = (*path, name), Step({})
         scope.steps[name] = step
         yields: list[Yield] = []
@@ -292,7 +292,7 @@ class Model:
             for each in statement.get("args", []):
                 value_of(each["value"], scope)
             if "condition" not in statement:
-                self._logs += 1
+                self._verdict.logs += 1
             elif not truth(value_of(statement["condition"], scope)):
                 raise Problem("AssertionError")
         except Problem as problem:
@@ -338,9 +338,8 @@ class Model:
                 values[key] = value_of(expression, Scope(values))
         if any(each["name"] not in values for each in fields):
             raise Problem("MissingArgument")
-        if declared["type"] == "EventFacetDecl" and not all(
-            fits(values[f["name"]], f["type"]) for f in fields
-        ):
+        checked = declared["type"] in ("EventFacetDecl", "ChildRun")
+        if checked and not all(fits(values[f["name"]], f["type"]) for f in fields):
             raise Problem("TypeMismatch")
         return values
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 from support.model_values import Failure, Json
 
@@ -23,8 +24,33 @@ class Verdict:
 
     outputs: Json
     failure: Failure | None
-    work: list[Work]
+    work: list[Work] = field(default_factory=list)
     logs: int = 0
+    signals: list[Signal] = field(default_factory=list)
+    children: list[Child] = field(default_factory=list)
+    published: dict[str, list[Any]] = field(default_factory=dict)  # what may be the last value of each name
+
+
+@dataclass(frozen=True)
+class Signal:
+    """A signal that a step receives."""
+
+    step: str
+    facet: str
+    name: str
+
+
+@dataclass
+class Child:
+    """A child run that a step starts; without a verdict it is one that never ends by itself."""
+
+    step: str
+    workflow: str
+    inputs: Json
+    verdict: Verdict | None
+    run_id: str = ""
+    detached: bool = False
+    awaited: bool = True
 
 
 @dataclass

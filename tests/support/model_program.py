@@ -27,6 +27,10 @@ def names_in(node: Any) -> Iterator[str]:
     elif isinstance(node, dict):
         if node.get("type") == "StepRef":
             yield node["path"][0]
+        elif node.get("type") == "Comprehension":
+            yield from names_in(node["iterable"])
+            inner = names_in([node["element"], node.get("condition")])
+            yield from (name for name in inner if name != node["variable"])
         else:
             yield from names_in(list(node.values()))
 
@@ -68,6 +72,16 @@ def bodies_of(declared: Json, statement: Json | None) -> tuple[list[Json], bool]
     """The blocks of a step, and whether they stand where the step does; its own win over its facet's."""
     inline = statement is not None and "body" in statement
     return _listed(statement["body"] if statement is not None and inline else declared.get("body")), inline
+
+
+def policy(call: Json, name: str) -> Json | None:
+    """The mixin of a call or signature that is this policy."""
+    return next((mixin for mixin in call.get("mixins", []) if mixin["target"] == name), None)
+
+
+def as_child_run(declared: Json) -> Json:
+    """What a step sees of a workflow that is a run of its own: what goes in, and what comes out."""
+    return {"type": "ChildRun", "params": declared.get("params", []), "returns": declared.get("returns", [])}
 
 
 def owners_of(name: str, declared: Json, statement: Json | None) -> Owners:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+from support.model_functions import FUNCTIONS, MISUSES, has, same, stored, text
 
 Json = dict[str, Any]
 
@@ -36,6 +37,10 @@ class Passed(Problem):
         self.failure = failure
 
 
+class Endless(Exception):
+    """A step waits for what never comes."""
+
+
 @dataclass
 class Step:
     """A step that ran: parameters and returns, and whether it failed."""
@@ -51,14 +56,20 @@ class Step:
 
 @dataclass
 class Scope:
-    """What names mean at a place: `$`, the steps of the block, its loop variable, then the enclosing block."""
+    """What names mean at a place: `$`, the steps of the block, its loop variable, then the enclosing block.
+
+    The variables of comprehensions hide all of them.
+    """
 
     inputs: Json
     steps: dict[str, Step | None] = field(default_factory=dict)
     loop: Json = field(default_factory=dict)
     outer: Scope | None = None
+    variables: Json = field(default_factory=dict)
 
     def find(self, name: str) -> Step | Json | None:
+        if name in self.variables:
+            return {"value": self.variables[name]}
         if name in self.steps:
             return self.steps[name]
         if name in self.loop:
@@ -111,7 +122,34 @@ def value_of(node: Any, scope: Scope) -> Any:
         return _indexed(value_of(node["target"], scope), value_of(node["index"], scope))
     if kind == "BinaryExpr":
         return _binary(node, scope)
+    if kind == "ConditionalExpr":
+        return value_of(node["then" if truth(value_of(node["condition"], scope)) else "otherwise"], scope)
+    if kind == "FunctionExpr":
+        return _called(node["name"], [value_of(each, scope) for each in node.get("args", [])])
+    if kind == "Comprehension":
+        return _comprehended(node, scope)
     return node["value"]
+
+
+def _called(name: str, values: list[Any]) -> Any:
+    try:
+        return FUNCTIONS[name](*values)
+    except MISUSES as problem:
+        raise Problem("EvaluationError") from problem
+
+
+def _comprehended(node: Json, scope: Scope) -> list[Any]:
+    items = value_of(node["iterable"], scope)
+    if isinstance(items, dict):
+        items = [{"key": key, "value": value} for key, value in items.items()]
+    if not isinstance(items, list):
+        raise Problem("EvaluationError")
+    inner = [replace(scope, variables={**scope.variables, node["variable"]: item}) for item in items]
+    return [
+        value_of(node["element"], each)
+        for each in inner
+        if "condition" not in node or truth(value_of(node["condition"], each))
+    ]
 
 
 def _walk(value: Any, path: list[str]) -> Any:
@@ -136,13 +174,7 @@ def _step_value(path: list[str], scope: Scope) -> Any:
 def _concatenated(values: list[Any]) -> Any:
     if all(isinstance(value, list) for value in values):
         return [item for value in values for item in value]
-    return "".join(_text(value) for value in values)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    return value if isinstance(value, str) else json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    return "".join(text(value) for value in values)
 
 
 def _indexed(target: Any, key: Any) -> Any:
@@ -152,18 +184,38 @@ def _indexed(target: Any, key: Any) -> Any:
         raise Problem("EvaluationError") from problem
 
 
-_NUMBERS: dict[str, Callable[[Any, Any], Any]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a - b,
-    "*": lambda a, b: a * b,
-    "/": lambda a, b: a / b,
-    "%": lambda a, b: a % b,
-}
-_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
+def _numbers(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    def run(left: Any, right: Any) -> Any:
+        if not {type(left), type(right)} <= {int, float}:
+            raise TypeError(left, right)
+        return apply(left, right)
+
+    return run
+
+
+def _orders(apply: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda left, right: (
+        apply(left, right) if type(left) is type(right) is str else _numbers(apply)(left, right)
+    )
+
+
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "+": _numbers(lambda a, b: a + b),
+    "-": _numbers(lambda a, b: a - b),
+    "*": _numbers(lambda a, b: a * b),
+    "/": _numbers(lambda a, b: a / b),
+    "%": _numbers(lambda a, b: a % b),
+    "<": _orders(lambda a, b: a < b),
+    "<=": _orders(lambda a, b: a <= b),
+    ">": _orders(lambda a, b: a > b),
+    ">=": _orders(lambda a, b: a >= b),
+    "==": same,
+    "!=": lambda a, b: not same(a, b),
+    "in": lambda a, b: has(b, a),
+    "not in": lambda a, b: not has(b, a),
+    "contains": has,
+    "startsWith": lambda a, b: text(a).startswith(text(b)),
+    "endsWith": lambda a, b: text(a).endswith(text(b)),
 }
 
 
@@ -174,17 +226,7 @@ def _binary(node: Json, scope: Scope) -> Any:
             return left
         return truth(value_of(node["right"], scope))
     right = value_of(node["right"], scope)
-    if operator in ("==", "!="):
-        same = type(left) is type(right) and left == right
-        return same is (operator == "==")
-    if operator == "contains":
-        return right in left
-    numeric = all(type(each) in (int, float) for each in (left, right))
-    if operator in _ORDERS and (numeric or (isinstance(left, str) and isinstance(right, str))):
-        return _ORDERS[operator](left, right)
-    if operator in _ORDERS or not numeric or (operator in "/%" and right == 0):
-        raise Problem("EvaluationError")
-    value = _NUMBERS[operator](left, right)
-    if type(value) is int and not -(2**63) <= value < 2**63:
-        raise Problem("EvaluationError")
-    return value
+    try:
+        return stored(_OPERATORS[operator](left, right))
+    except MISUSES as problem:
+        raise Problem("EvaluationError") from problem

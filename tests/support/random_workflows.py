@@ -1,88 +1,49 @@
 """Random workflows that compile, with everything that can make an engine and its model disagree.
 
 Chains, fan-outs, inline bodies, facet bodies, several blocks, foreach over lists and maps, repeat, when, catch, mixins
-with and without alias, implicits, defaults, schemas, workflows as steps; and steps that fail. References are drawn by
-type, so most programs get far before something fails.
+with and without alias, implicits, defaults, schemas, workflows as steps and as child runs, timers, published values,
+signals that come and that do not, limits; and steps that fail. References are drawn by type, so most programs get far
+before something fails.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any, TypeVar
+from dataclasses import replace
+from itertools import count
+from typing import Any
 
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 
 from support.case import FAILURES, Callee, Case, Names
+from support.random_expressions import TYPES, Expressions
 
-T = TypeVar("T")
 BLOCKS = ("plain", "foreach", "repeat", "when")
-TYPES = ("Long", "String", "Boolean", "[Long]")
+POLICIES = (
+    "",
+    "",
+    "",
+    " with Retry(2, backoff = 0)",
+    " with Priority(2)",
+    " with Timeout(hours = 1)",
+    ' with Rate("some", perMinute = 60000)',
+    ' with Concurrency("few", limit = 3)',
+)
 
 
-class Writer:
-    """Writes programs. Each choice is one of the drawn bytes, so that a failing program shrinks."""
+class Writer(Expressions):
+    """Writes programs; one that is `alone` waits for agents and timers only, not for signals and child runs."""
 
-    def __init__(self, choices: bytes, size: int) -> None:
-        self._choices = iter(choices)
-        self._left = size
+    def __init__(self, choices: bytes, size: int, *, alone: bool = False) -> None:
+        super().__init__(choices)
+        self._size = size
+        self._alone = alone
+        self._left = 0
         self._callees: list[Callee] = []
-
-    # -- choices ----------------------------------------------------------------------------------------------
-
-    def number(self, low: int, high: int) -> int:
-        return low + next(self._choices, 0) % (high - low + 1)
-
-    def pick(self, options: Sequence[T]) -> T:
-        return options[self.number(0, len(options) - 1)]
-
-    def rarely(self, times: int = 4) -> bool:
-        return self.number(0, times - 1) == times - 1
-
-    # -- expressions ------------------------------------------------------------------------------------------
-
-    def literal(self, kind: str) -> str:
-        if kind == "Long":
-            return str(self.number(0, 9))
-        if kind == "Boolean":
-            return self.pick(["true", "false"])
-        if kind == "[Long]":
-            return "[" + ", ".join(str(self.number(0, 9)) for _ in range(self.number(0, 3))) + "]"
-        return f'"{self.pick(["", "a", "bc", "é"])}"'
-
-    def expression(self, kind: str, names: Names, depth: int = 0) -> str:
-        known = names.known.get(kind, [])
-        form = self.number(0, 3)
-        if form <= 1 and known:
-            return self.pick(known)
-        if form == 2 and depth < 2:
-            return self._combined(kind, names, depth + 1)
-        return self.literal(kind)
-
-    def _combined(self, kind: str, names: Names, depth: int) -> str:
-        def inner(wanted: str) -> str:
-            return self.expression(wanted, names, depth)
-
-        if kind == "Long":
-            operator = self.pick(["+", "-", "*", "%"])
-            return f"({inner('Long')} {operator} {inner('Long')})"
-        if kind == "String":
-            return f"({inner('String')} ++ {inner(self.pick(['Long', 'String', 'Boolean']))})"
-        if kind == "[Long]":
-            return f"({inner('[Long]')} ++ [{inner('Long')}])"
-        return self.pick(
-            [
-                f"({inner('Long')} < {inner('Long')})",
-                f"({inner('Boolean')} && {inner('Boolean')})",
-                f"({inner('Boolean')} || !{inner('Boolean')})",
-                f"({inner('String')} == {inner('String')})",
-            ]
-        )
-
-    def arguments(self, slots: dict[str, str], names: Names, optional: frozenset[str] = frozenset()) -> str:
-        given = [name for name in slots if name not in optional or self.rarely(2)]
-        return ", ".join(f"{name} = {self.expression(slots[name], names)}" for name in given)
+        self._runs = count()
+        self._runs_once = False  # whether what is written now is done once in a run, and may name child runs
 
     # -- blocks -----------------------------------------------------------------------------------------------
 
@@ -92,7 +53,7 @@ class Writer:
         if kind == "foreach":
             control = self._control(owners[0], names)
             head = self._loop(names := names.copy(), depth) + control
-            return f"foreach {head} {{\n{self._inside(owners, names, depth)}}}"
+            return f"foreach {head} {{\n{self._again(owners, names, depth)}}}"
         if kind == "repeat" and owners[0].returns:
             return self._repeat(owners[0], names.copy(), depth)
         if kind == "when":
@@ -127,8 +88,15 @@ class Writer:
         known = {name: kind for name, kind in owner.returns.items() if kind != "Boolean"}
         names.add(self.pick([f"{variable}.", f"$.{variable}."]), known)
         until = self.expression("Boolean", names)
-        inside = self._inside([owner], names, depth, complete=True)
+        inside = self._again([owner], names, depth, complete=True)
         return f"repeat {variable} limit {limit} {{\n{inside}}} until {until}"
+
+    def _again(self, owners: list[Callee], names: Names, depth: int, *, complete: bool = False) -> str:
+        """The inside of a block that is done more than once."""
+        before, self._runs_once = self._runs_once, False
+        inside = self._inside(owners, names, depth, complete=complete)
+        self._runs_once = before
+        return inside
 
     def _inside(self, owners: list[Callee], names: Names, depth: int, *, complete: bool = False) -> str:
         lines = []
@@ -141,38 +109,74 @@ class Writer:
         return "".join(f"{line}\n" for line in lines)
 
     def _built_in(self, name: str, names: Names) -> str:
-        if self.rarely(2):
-            return f'{name} = sys.Publish(name = "value", value = {self.expression(self.pick(TYPES), names)})'
+        form = self.number(0, 3)
+        if form <= 1:
+            published = self.pick(["one", "two"])
+            value = self.expression(self.pick(TYPES), names)
+            return f'{name} = sys.Publish(name = "{published}", value = {value})'
+        if form == 2:
+            return f'{name} = sys.Until(time = "2020-01-01T00:00:00Z")'
+        time = f"{self.expression('Long', names)} % {self.pick(['2', '2', '2', '3 - 1'])}"
         names.add(f"{name}.", {"ms": "Long"})
-        return f"{name} = sys.Sleep(ms = {self.number(0, 1)})"
+        return f"{name} = sys.Sleep(ms = {time})"
 
     def _statement(self, name: str, owners: list[Callee], names: Names, depth: int) -> str:
         if self.rarely(10):
             condition = self.expression("Boolean", names)
             return self.pick([f"sys.log(v = {condition})", f"sys.assert({condition})"])
         if self.rarely(12):
-            return self._built_in(name, names)
-        callee = self.pick(self._callees + [each for each in self._callees if each.is_event])
+            line = self._built_in(name, names) + self._after(names)
+            names.steps.append(name)
+            return line
+        callee = self.pick(
+            self._callees + [each for each in self._callees if each.is_event or each.is_workflow]
+        )
         line = f"{name} = {callee.name}({self.arguments(callee.params, names, callee.optional)})"
         if callee.is_schema:
             names.add(f"{name}.", callee.params)
             return line
-        line += self._call_mixin(callee, names)
+        run = self._child_run() if callee.is_workflow and not self._alone and not self.rarely(3) else ""
+        line += (run or self._call_mixin(callee, names)) + self._after(names)
+        if run:
+            callee = replace(callee, is_event=True, returns={} if "wait" in run else callee.returns)
+        line += self._blocks(callee, name, owners, names, depth)
+        names.steps.append(name)
+        return line
+
+    def _blocks(self, callee: Callee, name: str, owners: list[Callee], names: Names, depth: int) -> str:
+        """The bodies and the catch of a step; what can be referred to afterwards is added to the names."""
+        text = ""
         bodied = depth < 3 and self.rarely()
         if bodied:
-            line += self._bodies(callee, name, owners, names, depth)
+            text += self._bodies(callee, name, owners, names, depth)
         keeps_returns = callee.keeps_returns
-        if depth < 3 and self.rarely():
-            keeps_returns = self.rarely(2)
-            line += self._catch(callee, name, owners, names, depth, complete=keeps_returns)
+        if depth < 3 and self.rarely(2 if callee.name == "lib.Late" else 4):
+            keeps_returns = self.rarely(2) and bool(callee.returns)
+            text += self._catch(callee, name, owners, names, depth, complete=keeps_returns)
         names.add(f"{name}.", callee.params)
         if keeps_returns and (not bodied or callee.is_event or self.rarely()):
             names.add(f"{name}.", callee.returns)
-        return line
+        return text
+
+    def _after(self, names: Names) -> str:
+        return f" with After({self.pick(names.steps)})" if names.steps and self.rarely(8) else ""
+
+    def _child_run(self) -> str:
+        """Without an id where the step may be there more than once; what is not awaited has no returns."""
+        options = [f'id = "run-{next(self._runs)}"'] if self._runs_once and self.rarely(2) else []
+        options += ['onParentClose = "detach"'] if self.rarely(2) else []
+        options += ['taskList = "other"'] if self.rarely() else []
+        options += ["wait = false"] if self.rarely() else []
+        return f" with Run({', '.join(options)})" + self.pick(["", " with Timeout(hours = 1)"])
 
     def _call_mixin(self, callee: Callee, names: Names) -> str:
+        if callee.name == "lib.Told":
+            name = self.expression("Long", names)
+            return self.pick(["", "", f' with Signal("other-" ++ {name})', " with Timeout(hours = 1)"])
+        if callee.name == "lib.Late":
+            return self.pick(["", " with Retry(2, backoff = 0)"])
         if callee.is_event:
-            return self.pick(["", "", " with Retry(2, backoff = 0)", " with Priority(2)"])
+            return self.pick(POLICIES)
         if not self.rarely(6):
             return ""
         alias = self.pick(["", " as extra"])
@@ -232,6 +236,16 @@ class Writer:
             event.source = f"event facet {self._signature(event, event.optional)}"
             self._callees.append(event)
 
+    def signals(self) -> None:
+        """The name of a signal says what its value is, so any of a name will do for a step that waits for it."""
+        for name, waits in (
+            ("Told", 'Signal("told-" ++ $.p)'),
+            ("Late", 'Signal("late") with Timeout(ms = 1)'),
+        )[: self.pick([0, 1, 1, 2])]:
+            event = Callee(f"lib.{name}", {"p": "Long"}, self.slots("uv", 1), is_event=True)
+            event.source = f"event facet {self._signature(event, frozenset())} with {waits}"
+            self._callees.append(event)
+
     def schema(self) -> None:
         if self.rarely(2):
             fields = self.slots("gh", 1)
@@ -241,6 +255,8 @@ class Writer:
 
     def facet(self, name: str, keyword: str) -> None:
         facet = Callee(f"lib.{name}", self.slots("mn", 1), self.slots("st", 1) | self._lost())
+        facet.is_workflow = keyword == "workflow"
+        self._left = self._size // 3
         facet.optional = frozenset(name for name in facet.params if self.rarely())
         names = Names()
         names.add("$.", facet.params)
@@ -276,18 +292,21 @@ class Writer:
 
     def program(self) -> Case:
         self.events()
+        if not self._alone:
+            self.signals()
         self.schema()
         if self.rarely(2):
             self.facet("Plain", "facet")
         implicit = self.implicit()
-        if self.rarely(2):
-            self.facet("Sub", "workflow")
+        for name in ("Sub", "Top")[: self.pick([0, 1, 2, 2])]:
+            self.facet(name, "workflow")
         params, returns = self.slots("ijk", 1), self.slots("xyz", 1) | self._lost()
         params["list"] = "[Long]"
         workflow = Callee("main.W", params, returns)
         names = Names()
         names.add("$.", params)
         head = f"workflow {self._signature(workflow, frozenset())}"
+        self._runs_once, self._left = True, self._size
         blocks = "".join(f"\nandThen {self.block([workflow], names, 0)}" for _ in range(self.number(1, 2)))
         library = "\n".join([each.source for each in self._callees] + [implicit])
         source = f"namespace lib {{\nfacet Options(level: Long)\n{library}\n}}\nnamespace main {{\n{head}{blocks}\n}}\n"
@@ -303,6 +322,6 @@ _CHOICES = st.binary(min_size=1024, max_size=1024)
 
 
 @st.composite
-def cases(draw: DrawFn, size: int = 12) -> Case:
-    """Programs of at most about `size` statements, with inputs."""
-    return Writer(draw(_CHOICES), size).program()
+def cases(draw: DrawFn, size: int = 12, *, alone: bool = False) -> Case:
+    """Programs of at most about `size` statements, with inputs; `alone`: without signals and child runs."""
+    return Writer(draw(_CHOICES), size, alone=alone).program()

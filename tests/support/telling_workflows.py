@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from support.case import Case
 
 _LIBRARY = """
-namespace lib {
     schema Pair { left: Long, right: Long }
     event facet Echo(p: Long) => (u: Long)
     event facet Many(p: Long) => (u: [Long])
     event facet Refuse(p: Long) => (u: Long)
     event facet Risky(p: Long) => (u: Long)
     event facet Named(p: Long, tag: String = "none") => (u: Long, v: String)
+    event facet Told(p: Long) => (u: Long) with Signal("told-" ++ $.p)
+    event facet Heard(p: Long) => (v: String) with Signal("heard")
+    event facet Late(p: Long) => (u: Long) with Signal("late") with Timeout(ms = 1)
+    event facet Never(p: Long) => (u: Long) with Signal("never")
     facet Extra(n: Long)
     facet More(m: Long)
     facet Plain(m: Long, n: Long = 10) => (s: Long)
@@ -47,21 +51,55 @@ namespace lib {
         }
         case _ => { yield lib.Count(s = 0, seen = []) }
     }
+    workflow Asks(m: Long) => (s: Long) andThen {
+        a = lib.Told(p = $.m)
+        b = lib.Count(m = 1) with Run() with After(a)
+        yield lib.Asks(s = a.u + b.s)
+    }
+    workflow Fails(m: Long) => (s: Long) andThen {
+        a = lib.Echo(p = $.m)
+        b = lib.Refuse(p = a.u) catch when {
+            case a.u > 1 => { yield lib.Refuse(u = 5) }
+            case _ => { sys.assert(false) }
+        }
+        yield lib.Fails(s = b.u)
+    }
+    workflow Hangs(m: Long) => (s: Long) andThen { a = lib.Never(p = $.m) yield lib.Hangs(s = a.u) }
     facet Climb(m: Long) => (s: Long = 0, t: String = ":", seen: [Long] = []) andThen repeat last {
         a = lib.Echo(p = last.s + 1)
         b = lib.Plain(m = a.u) andThen foreach r in [1, 2] { c = lib.Echo(p = r) yield lib.Climb(seen = [c.u * a.u]) }
         yield lib.Climb(s = a.u, t = last.t ++ a.u)
     } until last.s >= $.m
     implicit usual = lib.Plain(m = 7)
-}
-namespace main {
-    workflow W(list: [Long] = [3, 1, 2], n: Long = 5) => (x: Long, t: String, all: [Long], lost: [sys.Failure])
 """
+_BEGINS = re.compile(r"^    (?=\S+ )(?=schema|event|facet|workflow|implicit)", re.MULTILINE)
+_DECLARED = re.compile(r"(?:schema|facet|workflow) (\w+)|implicit \w+ = lib\.(\w+)")
+_MAIN = "W(list: [Long] = [3, 1, 2], n: Long = 5) => (x: Long, t: String, all: [Long], lost: [sys.Failure])"
+
+
+def _used(body: str) -> str:
+    """The declarations of the library that a body refers to: every life of a test prepares the whole program."""
+    parts = _BEGINS.split(_LIBRARY)[1:]
+    names, seen = set(re.findall(r"lib\.(\w+)", body)), set[str]()
+    while names - seen:
+        seen |= names
+        used = [part for part in parts if _declares(part) in seen]
+        names = {name for part in used for name in re.findall(r"lib\.(\w+)", part)}
+    return "    ".join(["", *(part for part in parts if _declares(part) in seen)])
+
+
+def _declares(part: str) -> str:
+    found = _DECLARED.search(part)
+    assert found is not None
+    return found[1] or found[2]
 
 
 def telling(body: str, **inputs: Any) -> Case:
     """A case whose workflow has this body; it has a list and a number `n`."""
-    return Case(f"{_LIBRARY}{body}\n}}\n", inputs)
+    library = _used(body)
+    return Case(
+        f"namespace lib {{\n{library}}}\nnamespace main {{\n    workflow {_MAIN}\n{body}\n}}\n", inputs
+    )
 
 
 TELLING: dict[str, Case] = {
@@ -270,5 +308,92 @@ TELLING: dict[str, Case] = {
     "failures in a foreach": telling(
         "andThen foreach r in $.list { a = lib.Risky(p = r) b = lib.Echo(p = r) yield main.W(all = [b.u]) }",
         list=[0, 1, 2, 3, 4, 5, 6],
+    ),
+    "signals": telling(
+        """andThen foreach r in $.list {
+            a = lib.Told(p = r)
+            b = lib.Told(p = r) with Signal("again-" ++ a.u)
+            yield main.W(all = [b.p])
+        } andThen {
+            a = lib.Told(p = 1)
+            b = lib.Heard(p = 1) with Signal("told-1")
+            c = lib.Heard(p = a.u) with After(b) andThen { yield main.W(t = "heard") }
+            yield main.W(x = c.p - a.u)
+        }""",
+        list=[1, 2],
+    ),
+    "signals that do not come in time": telling(
+        """andThen foreach r in [1, 2] collect lost {
+            a = lib.Late(p = r) with Retry(2, backoff = 0) catch { yield lib.Late(u = 7) }
+            b = lib.Told(p = a.u)
+            c = lib.Late(p = r) with Signal("later-" ++ b.u)
+            yield main.W(all = [c.u])
+        } andThen {
+            a = lib.Late(p = 1) catch when {
+                case a.error_type == "Timeout" => { yield main.W(t = a.error_type) }
+                case _ => { }
+            }
+        }"""
+    ),
+    "child runs": telling(
+        """andThen foreach r in $.list limit 2 {
+            a = lib.Count(m = r) with Run(id = "count-" ++ r, taskList = "counts") andThen {
+                b = lib.Echo(p = $.s)
+                yield main.W(all = [b.u])
+            }
+            yield main.W(x = a.s)
+        } andThen {
+            a = lib.Asks(m = $.n) with Run(id = "asks") with Timeout(hours = 1)
+            b = lib.Asks(m = $.n) with Run(id = "asks") with After(a) catch { yield main.W(t = b.error_type) }
+        }""",
+        list=[2, 1],
+    ),
+    "child runs that fail": telling(
+        """andThen {
+            a = lib.Fails(m = 1) with Run() catch when {
+                case a.error_type == "AssertionError" => { b = lib.Echo(p = 3) yield lib.Fails(s = b.u) }
+                case _ => { sys.assert(false) }
+            }
+            c = lib.Fails(m = a.s) with Run()
+            yield main.W(all = [a.s, c.s])
+        } andThen { d = lib.Fails(m = 0) with Run() }"""
+    ),
+    "child runs that nobody waits for": telling(
+        """andThen foreach r in $.list {
+            a = lib.Asks(m = r) with Run(id = "asks-" ++ r, onParentClose = "detach", wait = false)
+            b = lib.Asks(m = r) with Run(wait = false)
+            c = lib.Fails(m = 0) with Run(onParentClose = "detach", wait = false)
+            d = lib.Echo(p = a.m) with After(b)
+            yield main.W(all = [d.u])
+        }""",
+        list=[2],
+    ),
+    "child runs that take too long": telling(
+        """andThen {
+            a = lib.Hangs(m = 1) with Run(id = "hangs") with Timeout(ms = 1) catch { yield main.W(t = a.error_type) }
+            b = lib.Hangs(m = 2) with Run(onParentClose = "detach") with Timeout(ms = 1) catch {
+                c = lib.Echo(p = 2)
+                yield main.W(x = c.u)
+            }
+        }"""
+    ),
+    "limits": telling(
+        """andThen foreach r in $.list limit 2 {
+            a = lib.Echo(p = r) with Rate("api", perMinute = 60000)
+            b = lib.Echo(p = a.u) with Concurrency("one-" ++ $.n, limit = 1) with Priority(r)
+            yield main.W(all = [b.u])
+        }"""
+    ),
+    "expressions": telling(
+        """andThen {
+            a = lib.Echo(p = sum([r * 2 for r in $.list if r not in [2]]) + ($.n > 4 ? max($.list) : 1 % 0))
+            b = lib.Named(p = len(range(a.u, 20, 3)), tag = upper(join(reverse(sort($.list)), "-")) ++ a.u)
+            yield main.W(
+                x = first([e.value for e in merge(#{one: 1}, #{one: a.u}) if e.key startsWith "o"], 0),
+                t = format("{} {0} {1}", replace(b.tag, "-", "+"), coalesce(null, addTime("2026-02-28", 1, "days"))),
+                all = distinct(flatten([$.list, [b.p, floor(0 - 7 / 2), floor(number(slice("-12.5", 1)))]]))
+            )
+        }
+        andThen foreach r in [1, 0] collect lost { a = lib.Echo(p = r) b = lib.Echo(p = floor(1 / a.u)) }"""
     ),
 }

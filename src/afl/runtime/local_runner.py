@@ -305,6 +305,9 @@ class LocalRunner:
                 subscription.wait(_OTHERS_SECONDS)
                 self._sweep()
                 self._worker.follow(self._open_children(session))
+                if self._worker.in_flight.running:  # handlers of what went on by that
+                    self._tell_awaited([])
+                    return
 
     def _delay(self, session: Session) -> float | None:
         """In how many seconds there may be something to claim again; None if nothing here can go on."""

@@ -379,6 +379,6 @@ def check(case: Case, failing: int, pace: Pace) -> None:
 
 
 @tries(250)
-@given(cases(), st.integers(1, 12), st.sampled_from([Pace(), TIGHT]))
+@given(cases(alone=True), st.integers(1, 12), st.sampled_from([Pace(), TIGHT]))
 def test_random_programs_end_as_if_nothing_had_failed(case: Case, failing: int, pace: Pace) -> None:
     check(case, failing, pace)

@@ -72,8 +72,10 @@ def _settle(store: PersistenceAPI, programs: ProgramCache, child_id: str) -> boo
     task = _waiting_task(store, child)
     if child.is_over:
         return not child.parent_told and (_tell(store, programs, child, task) or store.parent_told(child))
-    if task is not None or child.on_parent_close != ParentClose.CANCEL or _is_wanted(store, child):
+    if task is not None or _is_wanted(store, child):
         return False
+    if child.on_parent_close != ParentClose.CANCEL:  # it goes on, and nobody waits for it
+        return not child.parent_told and store.parent_told(child)
     return store.cancel_run(WorkflowId(child_id), _closed(store, child))
 
 

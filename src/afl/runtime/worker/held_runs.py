@@ -257,6 +257,7 @@ class HeldRuns:
             self._deliver(session, group)
             if marks:
                 session.consume(marks, fresh=True)
+                self._leave_children({mark.step_id for mark in marks})
             self._evaluator.telemetry.log_resume(session.run.workflow_id)
             session.advance()
             return True
@@ -270,6 +271,13 @@ class HeldRuns:
             self._drop(session)
             self._pause(session.run.workflow_id, error)
         return False
+
+    def _leave_children(self, ended: set[StepId]) -> None:
+        """The steps have ended: child runs of theirs that still go on are waited for no more."""
+        if self.follows_children:
+            for session, _ in self._sessions.values():
+                if session.run.parent_step in ended:
+                    session.run.parent_told = 1
 
     def _deliver(self, session: Session, group: list[Report]) -> None:
         delivered = self._delivered[session.run.workflow_id] = []
