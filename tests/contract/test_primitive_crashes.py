@@ -79,7 +79,7 @@ def check_canceled(store: PersistenceAPI, observed: ObservedRun) -> None:
     """Nothing is left of the run that could go on, but for the child that goes on without it."""
     states = {name: run.state for name, run in observed.piece.family(store, observed.run).items()}
     free = states.pop("-free")
-    assert states == dict.fromkeys(("", "-awaited", "-ended"), RunnerState.CANCELLED)
+    assert states == dict.fromkeys(("", "-awaited", "-ended"), RunnerState.CANCELED)
     assert free in (RunnerState.CREATED, RunnerState.RUNNING)
     for name in states:
         tasks = store.get_tasks_by_workflow(WorkflowId(observed.run + name))

@@ -147,7 +147,7 @@ def check_children(
         run = next(run for run in started.values() if run is not None and _is_it(run, child))
         del started[run.workflow_id]
         assert child.run_id in ("", run.workflow_id)
-        if run.state == RunnerState.CANCELLED:
+        if run.state == RunnerState.CANCELED:
             assert not child.detached and (child.verdict is None or not child.awaited), run.reason
         elif child.verdict is None:
             assert child.detached and not run.is_over

@@ -168,7 +168,7 @@ def _check_tasks(store: PersistenceAPI, run: RunDefinition, expected: Ends) -> N
     assert run.state != RunnerState.COMPLETED or store.get_open_steps(run_id) == []
     tasks = store.get_tasks_by_workflow(run_id)
     found = Counter((task.name, task.state) for task in tasks)
-    assert found == expected or (run.state == RunnerState.CANCELLED and not tasks)
+    assert found == expected or (run.state == RunnerState.CANCELED and not tasks)
     assert len({task.step_id for task in tasks}) == len(tasks)
     events = [event for event in store.get_events_by_workflow(run_id) if event.event_type != STEP_CONTINUE]
     assert Counter(event.id for event in events) == Counter(task.uuid for task in tasks)
@@ -215,7 +215,7 @@ PARTS = Piece(
     {("t.Part", _DONE): 1},
     children={
         "-awaited": (RunnerState.COMPLETED, {("t.Do", _DONE): 1}),
-        "-ended": (RunnerState.CANCELLED, {("t.Note", TaskState.CANCELED): 1}),
+        "-ended": (RunnerState.CANCELED, {("t.Note", TaskState.CANCELED): 1}),
         "-free": (RunnerState.COMPLETED, {("t.Do", _DONE): 1}),
     },
 )

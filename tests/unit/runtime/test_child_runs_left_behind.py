@@ -28,7 +28,7 @@ SOURCE = """namespace t {
 """
 PROGRAM = Program({"program": compile_source(SOURCE).program, "workflow": "t.Hurries"})
 HANDLERS = Handlers.of({"t.Echo": lambda n: {"n": n}})
-ENDS = {"cancel": RunnerState.CANCELLED, "detach": RunnerState.RUNNING}
+ENDS = {"cancel": RunnerState.CANCELED, "detach": RunnerState.RUNNING}
 
 
 def states(store: MemoryStore) -> set[str]:
