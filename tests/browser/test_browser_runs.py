@@ -6,6 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
+from afl.operations.program.submission import submit_source
 from browser.live_system import LiveSystem
 from browser.seeds import OLD, Seeds
 
@@ -42,7 +43,7 @@ def test_a_workflow_and_a_time_filter_the_list(page: Page, seeds: Seeds) -> None
 
 def test_text_finds_runs_by_id_workflow_and_error(page: Page, seeds: Seeds) -> None:
     page.goto("/runs")
-    box = page.get_by_label("Text in id, workflow or error")
+    box = page.get_by_label("Text in id, name, workflow or error")
     for text, run in (
         (seeds.many, seeds.many),
         ("Unserved", seeds.waiting),
@@ -95,3 +96,20 @@ def test_the_list_is_walked_with_keys(page: Page, seeds: Seeds) -> None:
     expect(links.nth(0)).to_be_focused()
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"/runs/[0-9a-z]{26}$"))
+
+
+def test_runs_are_told_apart_by_name_and_tags(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    source = "workflow Nightly(n: Long = 1) => (n: Long) andThen { yield Nightly(n = $.n) }"
+    tags = {"team": "data & co", "day": "monday"}
+    named = live.do(lambda: submit_source(live.store, source, run_name="Monday's page", tags=tags)).run
+    live.do(lambda: submit_source(live.store, source, tags={"team": "other"}))
+    page.goto("/runs")
+    row = row_of(page, named)
+    expect(row.get_by_role("link", name="Monday's page")).to_be_visible()
+    expect(row).to_contain_text("Nightly")
+    row.get_by_role("link", name="team=data & co").click()
+    expect(rows(page)).to_have_count(1)
+    expect(page.get_by_label("Tag")).to_have_value("team=data & co")
+    page.get_by_role("link", name="Monday's page").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Monday's page")
+    expect(page.get_by_role("main")).to_contain_text("day=monday")

@@ -94,6 +94,14 @@ Run = Annotated[
     str,
     typer.Argument(metavar="RUN", help="The run's id, or its first characters.", autocompletion=run_ids),
 ]
+RunId = Annotated[
+    str, typer.Option("--id", metavar="ID", help="An id of its own: the same start again is the same run.")
+]
+RunName = Annotated[str, typer.Option("--name", metavar="NAME", help="What the run is called in lists.")]
+Tags = Annotated[
+    list[str] | None,
+    typer.Option("--tag", metavar="KEY=VALUE", help="A tag to find the run by. Repeatable."),
+]
 BudgetUsd = Annotated[
     float | None, typer.Option("--budget-usd", min=0, metavar="USD", help="What its models may cost.")
 ]

@@ -31,6 +31,8 @@ def run(
     libraries: options.Libraries = None,
     store: options.Store = None,
     concurrency: Annotated[int, _CONCURRENCY] = _DEFAULT_CONCURRENCY,
+    run_name: options.RunName = "",
+    tags: options.Tags = None,
     budget_usd: options.BudgetUsd = None,
     budget_tokens: options.BudgetTokens = None,
     as_json: Annotated[bool, _JSON] = False,
@@ -54,7 +56,10 @@ def run(
     prepared = programs.prepare(file, workflow, inputs, inputs_file, libraries)
     chosen = run_work.Choices(agents or [], store, concurrency, as_json, quiet)
     source = prepared.sources.get(str(file))
-    run_work.start(chosen, prepared, source, budget_usd=budget_usd, budget_tokens=budget_tokens)
+    labels = run_work.Labels(run_name, tags or [])
+    run_work.start(
+        chosen, prepared, source, labels=labels, budget_usd=budget_usd, budget_tokens=budget_tokens
+    )
 
 
 def resume(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from afl.kernel.settings import Settings, load_settings
 from afl.operations.people import approvals
 from afl.operations.people.approvals import ApprovalClosed, ApprovalView
 from afl.operations.people.forms import FormError, FormField, parse
+from afl.operations.program.submission import read_tags
 from afl.operations.run import runs
 from afl.operations.run.runs import RunReport, Waiting
 from afl.operations.work.hosting import hosted_for
@@ -124,16 +125,26 @@ class Choices:
         return settings
 
 
+@dataclass(frozen=True)
+class Labels:
+    """What a run is called and found by."""
+
+    name: str = ""
+    tags: Sequence[str] = ()
+
+
 def start(
     chosen: Choices,
     prepared: Prepared,
     source: str | None,
     *,
+    labels: Labels,
     budget_usd: float | None,
     budget_tokens: int | None,
 ) -> None:
     """Run a program; `source` is its text, for the line that an error names."""
     # What is wrong with them is told before there is a store.
+    tags = read_tags(labels.tags)
     handlers = load_offer(chosen.agents).handlers
     check_handlers(handlers, prepared.program)
     for text in near_misses(handlers, prepared.program):
@@ -153,6 +164,8 @@ def start(
                 concurrency=chosen.concurrency,
                 observer=display.progress,
                 bridges=bridges,
+                name=labels.name,
+                tags=tags,
                 budget_usd=budget_usd,
                 budget_tokens=budget_tokens,
             ),

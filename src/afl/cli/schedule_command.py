@@ -13,6 +13,7 @@ from afl.cli.clients import chosen, client_for
 from afl.cli.console import Table, output, print_json, say, shortened
 from afl.cli.programs import prepare
 from afl.client.store_client import OperationsClient, open_client
+from afl.operations.program.submission import read_tags
 from afl.operations.spans import date
 from afl.operations.work import timetable
 from afl.operations.work.timetable import CatchUp, WorkflowSchedule
@@ -35,6 +36,7 @@ def schedule(
     inputs: options.Inputs = None,
     inputs_file: options.InputsFile = None,
     libraries: options.Libraries = None,
+    tags: options.Tags = None,
     task_list: options.TaskList = None,
     store: options.Store = None,
     server: options.Server = None,
@@ -64,6 +66,7 @@ def schedule(
             zone=zone,
             catch_up=catch_up,
             task_list=settings.task_list,
+            tags=read_tags(tags),
         )
     if as_json:
         print_json(asdict(added))

@@ -15,7 +15,7 @@ from afl.cli.programs import prepare
 from afl.client.run_waits import wait_for_run
 from afl.client.store_client import OperationsClient, open_client
 from afl.kernel.errors import InputError
-from afl.operations.program.submission import submit_source
+from afl.operations.program.submission import read_tags, submit_source
 from afl.operations.run import waiting
 from afl.operations.spans import read_span
 from afl.runtime.entities import RunnerState
@@ -30,6 +30,9 @@ def submit(
     inputs: options.Inputs = None,
     inputs_file: options.InputsFile = None,
     libraries: options.Libraries = None,
+    run_id: options.RunId = "",
+    run_name: options.RunName = "",
+    tags: options.Tags = None,
     task_list: options.TaskList = None,
     budget_usd: options.BudgetUsd = None,
     budget_tokens: options.BudgetTokens = None,
@@ -50,6 +53,7 @@ def submit(
       afl submit news.afl news.MorningPage --inputs today.json --task-list night
       afl logs --follow $(afl submit news.afl)
       afl submit news.afl --wait | jq .page
+      afl submit news.afl --id news-2026-11-17 --tag team=data
       afl submit research.afl --budget-usd 2.50
     """
     prepared = prepare(file, workflow, inputs, inputs_file, libraries)
@@ -64,6 +68,9 @@ def submit(
             prepared.source.text,
             prepared.program.workflow.name,
             prepared.inputs,
+            id=run_id,
+            run_name=run_name,
+            tags=read_tags(tags),
             name=prepared.source.name,
             libraries=prepared.libraries,
             task_list=settings.task_list,

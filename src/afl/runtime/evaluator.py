@@ -110,6 +110,8 @@ class Evaluator:
         task_list: str = "default",
         flow_id: str = "",
         workflow_id: WorkflowId | None = None,
+        name: str = "",
+        tags: Mapping[str, str] | None = None,
         serves: Callable[[TaskDefinition], bool] | None = None,
     ) -> Session:
         """A session on a new run; nothing is stored before its first commit. InputError if an input does not fit."""
@@ -120,6 +122,8 @@ class Evaluator:
             task_list=task_list,
             flow_id=flow_id,
             workflow_id=workflow_id,
+            name=name,
+            tags=tags,
         )
         self.programs.store(program)
         run.state, run.owner, run.epoch = RunnerState.RUNNING, self.persistence.owner_id, 1

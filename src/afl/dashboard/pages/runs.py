@@ -36,6 +36,7 @@ class Wanted:
     workflow: str = ""
     text: str = ""
     span: str = ""
+    tag: str = ""
     before: str = ""
 
     @classmethod
@@ -46,6 +47,7 @@ class Wanted:
             workflow=given.get("workflow", ""),
             text=given.get("text", "").strip(),
             span=span if span in SPANS else "",
+            tag=given.get("tag", "").strip(),
             before=given.get("before", ""),
         )
 
@@ -56,6 +58,7 @@ class Wanted:
             "workflow": self.workflow,
             "text": self.text,
             "span": self.span,
+            "tag": self.tag,
             **changes,
         }
         return with_query(path, **values)
@@ -63,7 +66,7 @@ class Wanted:
     @property
     def is_anything(self) -> bool:
         """Whether any run will do."""
-        return not (self.state or self.workflow or self.text or self.span)
+        return not (self.state or self.workflow or self.text or self.span or self.tag)
 
 
 async def runs(request: Request) -> Response:
@@ -89,6 +92,7 @@ async def _shown(request: Request, wanted: Wanted) -> dict[str, Any]:
         "workflow": wanted.workflow,
         "text": wanted.text,
         "since": since,
+        "tags": [wanted.tag] if "=" in wanted.tag else [],
         "limit": _PAGE,
     }
     try:

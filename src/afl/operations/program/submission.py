@@ -70,6 +70,17 @@ def _read_pairs(program: Program, pairs: Iterable[str]) -> dict[str, Any]:
     return values
 
 
+def read_tags(pairs: Iterable[str] | None) -> dict[str, str]:
+    """The tags that `key=value` texts give."""
+    tags: dict[str, str] = {}
+    for pair in pairs or ():
+        key, separator, value = pair.partition("=")
+        if not separator or not key:
+            raise InputError(f"a tag is written key=value, got {pair!r}")
+        tags[key] = value
+    return tags
+
+
 def read_value(text: str, kind: TypeSpec, schemas: Mapping[str, Mapping[str, Any]]) -> Any:
     """The value of a typed text: JSON if that fits the type, else the text itself."""
     value = _json(text.encode())

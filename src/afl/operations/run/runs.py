@@ -117,6 +117,8 @@ def start(
     bridges: BridgeService | None = None,
     budget_usd: float | None = None,
     budget_tokens: int | None = None,
+    name: str = "",
+    tags: Mapping[str, str] | None = None,
 ) -> RunReport:
     """Run a workflow until it ends, or until only others can go on. InputError before anything is stored.
 
@@ -128,7 +130,9 @@ def start(
         check_inputs(program, inputs or {})
         set_budget(store, run, usd=budget_usd, tokens=budget_tokens)
     with _runner(store, handlers, settings, concurrency, observer, bridges) as runner:
-        result = runner.run(program, inputs, task_list=settings.task_list, workflow_id=run)
+        result = runner.run(
+            program, inputs, task_list=settings.task_list, workflow_id=run, name=name, tags=tags
+        )
     return _report(store, result, handlers, bridges)
 
 
