@@ -1,0 +1,33 @@
+"""Testing workflows with pytest: fresh stores, stub handlers, time skipping, a crash matrix.
+
+    def test_an_order_is_charged_once(afl_stubs):
+        stubs = afl_stubs({"shop.Charge": {"id": "ch_1"}})
+        assert stubs.run("order.afl", amount=5) == {"charge": "ch_1"}
+        assert stubs.calls("shop.Charge") == [{"amount": 5}]
+
+pytest finds the fixtures by itself (`afl.testing.plugin`). Everything is loaded when first asked for: a test suite
+that does not use this does not pay for it.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from afl.testing.stubs import Raises as Raises
+    from afl.testing.stubs import Stubs as Stubs
+    from afl.testing.stubs import raises as raises
+
+_HOMES = {
+    "Raises": "afl.testing.stubs",
+    "Stubs": "afl.testing.stubs",
+    "raises": "afl.testing.stubs",
+}
+__all__ = list(_HOMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)

@@ -1,0 +1,76 @@
+"""Fresh stores for tests. Tables are made once, in a template; each test gets a copy of it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
+
+from afl.kernel.errors import InputError
+from afl.runtime.store import open_store
+
+
+class SqliteStores:
+    """SQLite files, each in a folder that the caller names."""
+
+    def __init__(self, folder: Path) -> None:
+        self._template = folder / "template.db"
+        open_store(f"sqlite:///{self._template}").close()
+
+    @contextmanager
+    def fresh(self, folder: Path) -> Iterator[str]:
+        """The URL of a store without runs, in this folder."""
+        yield f"sqlite:///{shutil.copyfile(self._template, folder / 'afl.db')}"
+
+    def close(self) -> None:
+        """Nothing is left to do: the folder belongs to the caller."""
+
+
+class PostgresStores:
+    """Databases on a PostgreSQL server, each dropped when it has been used. The user must be allowed to create them."""
+
+    def __init__(self, url: str) -> None:
+        import psycopg  # the extra `postgres`; only those who name such a store need it  # noqa: PLC0415
+
+        self._url = url
+        self._admin: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
+        self._template = self._create()
+        open_store(self._at(self._template)).close()
+
+    @contextmanager
+    def fresh(self, folder: Path) -> Iterator[str]:
+        """The URL of a store without runs."""
+        name = self._create(self._template)
+        try:
+            yield self._at(name)
+        finally:
+            self._drop(name)
+
+    def close(self) -> None:
+        """Drop the template."""
+        self._drop(self._template)
+        self._admin.close()
+
+    def _at(self, database: str) -> str:
+        return urlunsplit(urlsplit(self._url)._replace(path=f"/{database}"))
+
+    def _create(self, template: str = "template1") -> str:
+        name = f"afl_test_{uuid4().hex}"
+        self._admin.execute(f'create database "{name}" template "{template}"')
+        return name
+
+    def _drop(self, name: str) -> None:
+        self._admin.execute(f'drop database if exists "{name}" with (force)')
+
+
+def stores_at(url: str, folder: Path) -> SqliteStores | PostgresStores:
+    """Where fresh stores come from: a PostgreSQL server, or without a URL files of SQLite."""
+    if not url:
+        return SqliteStores(folder)
+    if not url.startswith(("postgres://", "postgresql://")):
+        raise InputError(f"afl_store_url takes the URL of a PostgreSQL database, not {url.partition(':')[0]}")
+    return PostgresStores(url)
