@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from afl.testing.stubs import Raises as Raises
     from afl.testing.stubs import Stubs as Stubs
     from afl.testing.stubs import raises as raises
+    from afl.testing.time_skipping import TimeSkipping as TimeSkipping
 
 _HOMES = {
     "Raises": "afl.testing.stubs",
     "Stubs": "afl.testing.stubs",
+    "TimeSkipping": "afl.testing.time_skipping",
     "raises": "afl.testing.stubs",
 }
 __all__ = list(_HOMES)

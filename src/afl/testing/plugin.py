@@ -13,6 +13,7 @@ import pytest
 if TYPE_CHECKING:
     from afl.client.client import Client
     from afl.testing.stubs import Stubs
+    from afl.testing.time_skipping import TimeSkipping
 
 _OPTION = "afl_store_url"
 _HELP = (
@@ -42,10 +43,21 @@ def afl_store(_afl_stores: Any, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.fixture
-def flow(afl_store: str) -> Iterator[Client]:
-    """A client on a fresh store."""
-    with importlib.import_module("afl.client.connection").connect(afl_store) as client:
-        yield client
+def _afl_connected(afl_store: str) -> Iterator[tuple[Client, TimeSkipping]]:
+    with importlib.import_module("afl.testing.client").connected(afl_store) as connected:
+        yield connected
+
+
+@pytest.fixture
+def flow(_afl_connected: tuple[Client, TimeSkipping]) -> Client:
+    """A client on a fresh store. While it waits for a result, time is skipped."""
+    return _afl_connected[0]
+
+
+@pytest.fixture
+def afl_time(_afl_connected: tuple[Client, TimeSkipping]) -> TimeSkipping:
+    """The clock of the store of `flow`: `afl_time.now()`, `afl_time.advance(days=1)`."""
+    return _afl_connected[1]
 
 
 @pytest.fixture

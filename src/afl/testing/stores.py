@@ -1,4 +1,9 @@
-"""Fresh stores for tests. Tables are made once, in a template; each test gets a copy of it."""
+"""Fresh stores for tests, whose time can be skipped. Tables are made once, in a template; each test gets a copy of it.
+
+Time is skipped by an offset in the store's clock. An SQLite file has it in a table that other files do not have. In a
+PostgreSQL database, a schema on its search path has a `clock_timestamp()` that is found before PostgreSQL's own, which
+is what all queries call; so stores that are not for tests have nothing to do with it.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +15,22 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from uuid import uuid4
 
+from afl.kernel.database.sqlite import SqliteDatabase
 from afl.kernel.errors import InputError
+from afl.runtime.schedules import WorkflowSchedules
 from afl.runtime.store import open_store
+from afl.runtime.stores.sql_store import SqlStore
+
+SCHEMA = "afl_time_skipping"
+# Stable: it reads the offset in the snapshot of its statement, and so together with the leases that moved.
+_CLOCK = f"""
+create schema {SCHEMA};
+create table {SCHEMA}.skipped (ms bigint not null);
+insert into {SCHEMA}.skipped values (0);
+create function {SCHEMA}.clock_timestamp() returns timestamptz language sql stable as $$
+    select pg_catalog.clock_timestamp() + ms * interval '1 millisecond' from {SCHEMA}.skipped
+$$;
+"""
 
 
 class SqliteStores:
@@ -19,7 +38,10 @@ class SqliteStores:
 
     def __init__(self, folder: Path) -> None:
         self._template = folder / "template.db"
-        open_store(f"sqlite:///{self._template}").close()
+        store = _made(f"sqlite:///{self._template}")
+        assert isinstance(store.database, SqliteDatabase)
+        store.database.allow_time_skipping()
+        store.close()
 
     @contextmanager
     def fresh(self, folder: Path) -> Iterator[str]:
@@ -39,12 +61,15 @@ class PostgresStores:
         self._url = url
         self._admin: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
         self._template = self._create()
-        open_store(self._at(self._template)).close()
+        _made(self._at(self._template)).close()
+        with psycopg.connect(self._at(self._template)) as connection:
+            connection.execute(_CLOCK)
 
     @contextmanager
     def fresh(self, folder: Path) -> Iterator[str]:
         """The URL of a store without runs."""
         name = self._create(self._template)
+        self._admin.execute(f'alter database "{name}" set search_path = public, {SCHEMA}, pg_catalog')
         try:
             yield self._at(name)
         finally:
@@ -74,3 +99,11 @@ def stores_at(url: str, folder: Path) -> SqliteStores | PostgresStores:
     if not url.startswith(("postgres://", "postgresql://")):
         raise InputError(f"afl_store_url takes the URL of a PostgreSQL database, not {url.partition(':')[0]}")
     return PostgresStores(url)
+
+
+def _made(url: str) -> SqlStore:
+    """A store with all the tables that its workers make."""
+    store = open_store(url)
+    assert isinstance(store, SqlStore)
+    WorkflowSchedules(store)
+    return store

@@ -22,6 +22,13 @@ namespace shop {
 }
 """
 
+import pytest
+
+@pytest.fixture(autouse=True)
+def noted(afl_store):
+    with open("urls.txt", "a") as urls:
+        print(afl_store, file=urls)
+
 def test_first(afl_stubs, flow, afl_store):
     stubs = afl_stubs({"shop.Charge": {"id": "ch_1"}})
     assert stubs.run(ORDER, amount=5) == {"charge": "ch_1"}
@@ -29,8 +36,11 @@ def test_first(afl_stubs, flow, afl_store):
     assert afl_store.startswith("STORE")
     assert len(flow.list()) == 1
 
-def test_second(flow):
+def test_second(flow, afl_time):
     assert flow.list() == []
+    before = afl_time.now()
+    afl_time.advance(days=1)
+    assert (afl_time.now() - before).days == 1
 '''
 
 
@@ -51,15 +61,15 @@ def test_every_test_has_a_fresh_sqlite_store(pytester: pytest.Pytester) -> None:
 
 
 def test_the_option_names_a_postgresql_server(pytester: pytest.Pytester, postgres_url: str) -> None:
-    def databases() -> list[str]:
-        with psycopg.connect(postgres_url, row_factory=scalar_row) as connection:
-            return connection.execute("select datname from pg_database order by 1").fetchall()
-
-    before = databases()
     run(pytester, "postgresql://", f"--afl-store-url={postgres_url}")
     pytester.makeini(f"[pytest]\nafl_store_url = {postgres_url}")
     run(pytester, "postgresql://")
-    assert databases() == before
+    used = [url.rpartition("/")[2] for url in (pytester.path / "urls.txt").read_text().split()]
+    with psycopg.connect(postgres_url, row_factory=scalar_row) as connection:
+        kept = connection.execute(
+            "select datname from pg_database where datname = any(%s)", [used]
+        ).fetchall()
+    assert (len(set(used)), kept) == (4, [])
 
 
 def test_a_store_that_cannot_be_fresh_is_refused(pytester: pytest.Pytester) -> None:

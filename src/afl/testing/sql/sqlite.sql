@@ -1,0 +1,7 @@
+-- A write transaction is the only one already.
+-- name: exclude_writers
+select 1 as done
+-- name: skip
+update afl_skipped_time set ms = ms + :ms
+-- name: can_skip
+select 1 as found from sqlite_master where type = 'table' and name = 'afl_skipped_time'
