@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from afl.testing.crash_matrix import survives_crashes as survives_crashes
     from afl.testing.stubs import Raises as Raises
     from afl.testing.stubs import Stubs as Stubs
     from afl.testing.stubs import raises as raises
@@ -25,6 +26,7 @@ _HOMES = {
     "Stubs": "afl.testing.stubs",
     "TimeSkipping": "afl.testing.time_skipping",
     "raises": "afl.testing.stubs",
+    "survives_crashes": "afl.testing.crash_matrix",
 }
 __all__ = list(_HOMES)
 

@@ -27,9 +27,15 @@ class SkippingCalls(Calls):
 
 
 @contextmanager
-def connected(url: str) -> Iterator[tuple[Client, TimeSkipping]]:
-    """A client on a store of `afl.testing.stores`, and the clock of that store."""
+def open_calls(url: str) -> Iterator[SkippingCalls]:
+    """Calls on a store of `afl.testing.stores`."""
     settings = load_settings({"store": url, "server": ""})
     with open_client(settings, create=True) as operations:
-        calls = SkippingCalls(operations, settings)
+        yield SkippingCalls(operations, settings)
+
+
+@contextmanager
+def connected(url: str) -> Iterator[tuple[Client, TimeSkipping]]:
+    """A client on a store of `afl.testing.stores`, and the clock of that store."""
+    with open_calls(url) as calls:
         yield Client(calls), calls.time
