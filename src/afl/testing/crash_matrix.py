@@ -5,9 +5,10 @@
         with flow.worker({"shop.Charge": charge}):
             return flow.run("order.afl", amount=5)
 
-The function runs once without a crash, then once for each commit that this run had: a process runs it and ends there by
-`os._exit`, and another one calls it again on the same store, which resumes the run. What it returns must be the same
-each time, and a handler that is called more often than without a crash must have asked for its idempotency key.
+The function runs once without a crash, then once for each handler's end and each commit that this run had: a process
+runs it and ends there by `os._exit`, and another one calls it again on the same store, which resumes the run. What it
+returns must be the same each time, and a handler that is called more often than without a crash must have asked for its
+idempotency key.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import Any, overload
 
 from afl.client.client import Client
 from afl.testing.client import open_calls
-from afl.testing.crash_process import COMMITS, CRASHED, Record, live
+from afl.testing.crash_process import CRASHED, POINTS, Record, live
 from afl.testing.crash_report import Crash, Difference, differences, report
 from afl.testing.stores import SqliteStores
 
@@ -77,6 +78,7 @@ def _decorated(function: Test, *, pure: Sequence[str], timeout: float) -> Test:
 
     @wraps(function)
     def test(tmp_path: Path, **fixtures: Any) -> None:
+        __tracebackhide__ = True  # the message says it all
         given = {**fixtures, **({"tmp_path": tmp_path} if "tmp_path" in signature.parameters else {})}
         found = CrashMatrix(function, given, tmp_path, wants_folder=wants_folder, timeout=timeout).run()
         wrong = differences(found, lambda facet: any(fnmatchcase(facet, pattern) for pattern in pure))
@@ -133,7 +135,7 @@ class CrashMatrix:
         plain = self._crash(stores, "", 0)
         if plain.record.error or not plain.record.ended:
             return [plain]
-        places = [(point, n + 1) for point in COMMITS for n in range(plain.record.points[point])]
+        places = [(point, n + 1) for point in POINTS for n in range(plain.record.points[point])]
         _at_a_time(2 * (os.cpu_count() or 1), [partial(self._save_crash, stores, *each) for each in places])
         return [
             plain,

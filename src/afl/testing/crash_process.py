@@ -24,7 +24,8 @@ from afl.runtime.task_handlers.handler_context import HandlerContext
 from afl.testing.client import SkippingCalls, open_calls
 
 CRASHED = 86  # the exit code of a process that ended in the middle
-COMMITS = ("commit.before", "commit.after", "finish.before", "finish.after")
+# Around each commit; and after each handler, since one commit may store the results of several.
+POINTS = ("handler.after", "commit.before", "commit.after", "finish.before", "finish.after")
 
 
 @dataclass
@@ -78,7 +79,7 @@ class CrashAt:
         self._guard = threading.Lock()
 
     def __call__(self, name: str) -> None:
-        if name not in COMMITS:
+        if name not in POINTS:
             return
         with self._guard:
             self._recorder.write("point", name)
