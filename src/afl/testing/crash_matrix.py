@@ -23,6 +23,7 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial, wraps
 from pathlib import Path
@@ -124,7 +125,7 @@ class CrashMatrix:
             except BaseException:
                 problem.write_text(traceback.format_exc())
 
-        _wait(_fork(work), None)
+        _wait_for_group(_fork(work, own_group=True))
         if problem.exists() or not outcome.exists():
             text = problem.read_text() if problem.exists() else "its process ended early"
             raise RuntimeError(f"the crash matrix failed:\n{text}")
@@ -187,13 +188,16 @@ def _at_a_time(most: int, works: list[Callable[[], None]]) -> None:
         os.waitpid(pid, 0)
 
 
-def _fork(work: Callable[[], None]) -> int:
-    """Do the work in a process of its own; its process id."""
+def _fork(work: Callable[[], None], *, own_group: bool = False) -> int:
+    """Do the work in a process of its own, in a process group of its own if asked; its process id."""
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", DeprecationWarning
         )  # of Python 3.12 on, if there are other threads here
         pid = os.fork()
+    if own_group:  # on both sides, since nobody knows which comes first
+        with suppress(OSError):
+            os.setpgid(pid, pid)
     if pid:
         return pid
     try:
@@ -202,14 +206,24 @@ def _fork(work: Callable[[], None]) -> int:
         os._exit(0)
 
 
-def _wait(pid: int, timeout: float | None) -> int | None:
+def _wait_for_group(pid: int) -> None:
+    """Until the first process of a group has ended. Whoever interrupts that ends them all."""
+    try:
+        os.waitpid(pid, 0)
+    except BaseException:
+        os.killpg(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+        raise
+
+
+def _wait(pid: int, timeout: float) -> int | None:
     """The exit code of a process; None if it had to be killed because it took too long."""
-    until = None if timeout is None else time.monotonic() + timeout
+    until = time.monotonic() + timeout
     while True:
-        ended, status = os.waitpid(pid, 0 if until is None else os.WNOHANG)
+        ended, status = os.waitpid(pid, os.WNOHANG)
         if ended:
             return os.waitstatus_to_exitcode(status)
-        if until is not None and time.monotonic() > until:
+        if time.monotonic() > until:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
             return None

@@ -7,6 +7,7 @@ is what all queries call; so stores that are not for tests have nothing to do wi
 
 from __future__ import annotations
 
+import importlib
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -56,10 +57,12 @@ class PostgresStores:
     """Databases on a PostgreSQL server, each dropped when it has been used. The user must be allowed to create them."""
 
     def __init__(self, url: str) -> None:
-        import psycopg  # the extra `postgres`; only those who name such a store need it  # noqa: PLC0415
-
+        importlib.import_module(
+            "afl.kernel.database.postgres"
+        )  # says how to get the driver if it is not there
+        psycopg = importlib.import_module("psycopg")
         self._url = url
-        self._admin: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
+        self._admin: Any = psycopg.connect(url, autocommit=True)
         self._template = self._create()
         _made(self._at(self._template)).close()
         with psycopg.connect(self._at(self._template)) as connection:

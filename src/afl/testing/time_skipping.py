@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 
+from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction, queries
 from afl.kernel.errors import CapabilityError, StoreUnavailable
 from afl.kernel.joinable_thread import JoinableThread
@@ -99,30 +100,23 @@ class TimeSkipping:
         """Go to the next time at which something is due, and let it happen; False if there is none, or no need."""
         if self._busy():
             return False
-        reclaim(self._evaluator)  # what waits for a place, or for somebody to be told
-        wait = self._next_due()
-        if longest is not None:
-            wait = longest if wait is None else min(wait, longest)
-        if wait is None or (wait > 0 and not self._move(wait)):
+        self._let_happen()  # what is due by now
+        if not self._move(longest):
             return False
         self._let_happen()
         return True
 
-    def _next_due(self) -> int | None:
-        """In how many milliseconds something is due; 0 if it is by now."""
-        due = self._store.database.select(Q.next_due)[0]["due"]
-        times = [wait for wait in (due, self._schedules.next_look()) if wait is not None]
-        return max(0, min(times) + 1) if times else None  # some are due only when their time has passed
-
-    def _move(self, milliseconds: int) -> bool:
+    def _move(self, longest: int | None) -> bool:
         """Set the clock forward, unless somebody has something to do by now."""
 
         def move(tx: Transaction) -> bool:
             tx.run(Q.exclude_writers)
-            if tx.all(Q.busy):
+            waits = [] if longest is None else [longest]
+            waits += _waits(tx)
+            if not waits or min(waits) <= 0 or tx.all(Q.busy):
                 return False
             for query in (*_MOVED, Q.skip):
-                tx.run(query, ms=milliseconds)
+                tx.run(query, ms=min(waits))
             return True
 
         try:
@@ -137,3 +131,11 @@ class TimeSkipping:
         lists = [row["name"] for row in self._store.database.select(Q.due_task_lists)]
         for topic in (ELSEWHERE_TOPIC, *map(tasks_topic, lists)):
             self._store.notifier.notify(topic)
+
+
+def _waits(tx: Transaction) -> list[int]:
+    """In how many milliseconds tasks and schedules are due; some are only when their time has passed."""
+    clock = tx.one(Q.wall_clock, machine=wall_ms())
+    assert clock is not None
+    rows = [tx.one(Q.next_due), tx.one(Q.next_schedule, wall=clock["wall"])]
+    return [row["wait"] + 1 for row in rows if row is not None and row["wait"] is not None]

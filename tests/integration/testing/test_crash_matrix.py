@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import signal
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -121,6 +123,22 @@ def test_a_process_that_does_not_end_is_killed(tmp_path: Path) -> None:
 
     with pytest.raises(AssertionError, match=r"not over after 0\.5 seconds"):
         waits(tmp_path=tmp_path)
+
+
+def test_an_interrupt_leaves_no_process_behind(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    this = os.getpid()
+
+    @survives_crashes
+    def interrupts(flow: Client) -> None:
+        os.kill(this, signal.SIGINT)
+        os.read(reading, 1)  # for ever
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupts(tmp_path=tmp_path)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as file:
+        assert file.read() == b""  # nobody else has the other end
 
 
 def newsroom() -> ModuleType:

@@ -5,6 +5,7 @@ That nothing is waited for shows by itself: a test that waited for a day would n
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from contextlib import closing
@@ -93,6 +94,25 @@ def test_the_deadline_of_a_signal_comes_only_while_somebody_waits_for_the_result
         assert clock.now() - begun < timedelta(days=1)
         assert flow.run(SIGNAL, timeout=60) == {"amount": 0}
         assert clock.now() - begun >= timedelta(days=1)
+
+
+def test_an_asynchronous_client_skips_time_while_a_block_lasts(clock: TimeSkipping, store_url: str) -> None:
+    async def story() -> dict[str, object]:
+        async with afl.connect(store_url) as flow, flow.worker():
+            with clock.skipping():
+                return await flow.run(SIGNAL, timeout=60)
+
+    assert asyncio.run(story()) == {"amount": 0}
+
+
+def test_a_paused_run_keeps_no_other_from_its_time(flow: Client) -> None:
+    source = f"workflow W() => (n: Int) andThen {{ s = sys.Sleep(ms = {DAY_MS})\n yield W(n = 2) }}"
+    paused = flow.start(source)
+    paused.pause()
+    with flow.worker():
+        assert flow.run(source.replace(str(DAY_MS), str(3 * DAY_MS)), timeout=60) == {"n": 2}
+        paused.unpause()
+        assert paused.result(timeout=60) == {"n": 2}
 
 
 def test_a_rate_spaces_its_tasks_evenly(flow: Client, clock: TimeSkipping) -> None:

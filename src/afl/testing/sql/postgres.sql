@@ -6,3 +6,5 @@ update afl_time_skipping.skipped set ms = ms + :ms
 -- name: can_skip
 select 1 as found where to_regclass('afl_time_skipping.skipped') is not null
     and to_regproc('clock_timestamp') = to_regproc('afl_time_skipping.clock_timestamp')
+-- name: wall_clock
+select {now} as wall

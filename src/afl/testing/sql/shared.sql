@@ -17,15 +17,20 @@ where e.event_type = 'StepContinue' and exists (
     select 1 from afl_runs r where r.workflow_id = e.workflow_id and r.state in ('created', 'running'))
 limit 1
 
+-- What is due by now happens without a change of the clock.
 -- name: next_due
-select min(due) - {now} as due from (
-    select min(deadline) as due from afl_tasks where state = 'pending' and hold in ('timer', 'elsewhere') and deadline > 0
+select min(due) - {now} as wait from (
+    select min(deadline) as due from afl_tasks
+    where state = 'pending' and hold in ('timer', 'elsewhere') and deadline > {now}
     union all
     select min(not_before) from afl_tasks
     where state = 'pending' and hold in ('', 'concurrency', 'elsewhere') and not_before > {now}
     union all
-    select min(lease_until) from afl_tasks where state = 'pending' and hold = 'elsewhere' and lease_until > 0
+    select min(lease_until) from afl_tasks where state = 'pending' and hold = 'elsewhere' and lease_until > {now}
 ) as times
+
+-- name: next_schedule
+select min(look) - :wall as wait from schedule where part = 'runtime' and look > :wall
 
 -- name: due_task_lists
 select distinct task_list_name as name from afl_tasks

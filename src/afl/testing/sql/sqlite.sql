@@ -5,3 +5,6 @@ select 1 as done
 update afl_skipped_time set ms = ms + :ms
 -- name: can_skip
 select 1 as found from sqlite_master where type = 'table' and name = 'afl_skipped_time'
+-- Schedules go by the machine's clock.
+-- name: wall_clock
+select ms + :machine as wall from afl_skipped_time
