@@ -12,9 +12,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from functools import cache
 
 from afl.kernel.clock import wall_ms
-from afl.kernel.database import Transaction, queries
+from afl.kernel.database import Query, Transaction, queries
 from afl.kernel.errors import CapabilityError, StoreUnavailable
 from afl.kernel.joinable_thread import JoinableThread
 from afl.runtime.evaluator import Evaluator
@@ -26,7 +27,7 @@ from afl.runtime.stores.sql_store import SqlStore
 
 Q = queries("afl.testing", "sql")
 _LOOK_SECONDS = 0.004
-_MOVED = (Q.move_tasks, Q.move_runs, Q.move_locks, Q.move_reservations, Q.move_servers)
+_MOVED = (Q.move_tasks, Q.move_locks, Q.move_servers)
 
 
 class TimeSkipping:
@@ -115,7 +116,8 @@ class TimeSkipping:
             waits += _waits(tx)
             if not waits or min(waits) <= 0 or tx.all(Q.busy):
                 return False
-            for query in (*_MOVED, Q.skip):
+            leases = [_move_leases(row["name"]) for row in tx.all(Q.leased_tables)]
+            for query in (*_MOVED, *leases, Q.skip):
                 tx.run(query, ms=min(waits))
             return True
 
@@ -139,3 +141,8 @@ def _waits(tx: Transaction) -> list[int]:
     assert clock is not None
     rows = [tx.one(Q.next_due), tx.one(Q.next_schedule, wall=clock["wall"])]
     return [row["wait"] + 1 for row in rows if row is not None and row["wait"] is not None]
+
+
+@cache
+def _move_leases(table: str) -> Query:
+    return Query.of(f"update {table} set lease_until = lease_until + :ms where lease_until > 0")

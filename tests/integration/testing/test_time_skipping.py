@@ -20,7 +20,10 @@ from afl.operations.program.sources import program_of
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.schedules import WorkflowSchedules
 from afl.runtime.store import open_store
+from afl.runtime.stores.sql_store import SqlStore
 from afl.testing import Stubs, TimeSkipping, raises
+from afl.turns.bus import outbox
+from afl.turns.store.tables import ensure_tables
 
 DAY_MS = 86_400_000
 HOUR_MS = 3_600_000
@@ -173,6 +176,21 @@ def test_whoever_holds_something_keeps_it(flow: Client, clock: TimeSkipping, sto
         assert store.renew_task(task, 1000)
 
 
+def test_leases_of_other_parts_move_along(clock: TimeSkipping, store_url: str) -> None:
+    with closing(open_store(store_url)) as store:
+        assert isinstance(store, SqlStore)
+        ensure_tables(store.database)
+
+        def take(owner: str) -> bool:
+            lease = {"name": "relay", "owner": owner, "lease_ms": HOUR_MS, "dead": []}
+            return store.database.write(lambda tx: tx.one(outbox.Q.take_relay, **lease)) is not None
+
+        assert take("first")
+        clock.advance(days=1)
+        assert not take("second")
+        assert take("first")
+
+
 def test_the_run_that_a_worker_holds_stays_with_it(flow: Client, store_url: str) -> None:
     source = f"""workflow W() => (n: Int) andThen {{
         a = sys.Sleep(ms = {DAY_MS})
@@ -191,6 +209,7 @@ def test_the_run_that_a_worker_holds_stays_with_it(flow: Client, store_url: str)
 CLOCK = """
 import sys
 from afl.runtime.store import open_store
+from afl.runtime.stores.sql_store import SqlStore
 store = open_store(sys.argv[1])
 for line in sys.stdin:
     print(store.now(), flush=True)

@@ -42,11 +42,7 @@ update afl_tasks set lease_until = case when lease_until = 0 then 0 else lease_u
     lock_until = case when lock_until = 0 then 0 else lock_until + :ms end,
     deadline = case when deadline = 0 then 0 else deadline + :ms end
 where state = 'running'
--- name: move_runs
-update afl_runs set lease_until = lease_until + :ms where owner <> '' and lease_until > 0
 -- name: move_locks
 update afl_locks set expires_at = expires_at + :ms
--- name: move_reservations
-update afl_reservations set lease_until = lease_until + :ms
 -- name: move_servers
 update afl_servers set ping_time = ping_time + :ms
