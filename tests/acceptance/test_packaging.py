@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 from support.command_line import environment
@@ -60,6 +61,17 @@ def test_the_wheel(dist: Path, tmp_path: Path) -> None:
     assert json.loads(run(programs, tmp_path, "run", str(hello / "hello.afl"), *given)) == {
         "message": "Hello, Ada!"
     }
+
+
+def test_the_wheel_has_the_pytest_plugin(dist: Path) -> None:
+    (wheel,) = dist.glob("agentflow_afl-*.whl")
+    with ZipFile(wheel) as files:
+        names = files.namelist()
+        (points,) = (files.read(name).decode() for name in names if name.endswith("/entry_points.txt"))
+    assert "[pytest11]\nafl.testing.plugin = afl.testing.plugin\n" in points
+    assert {"afl/testing/plugin.py", "afl/testing/sql/shared.sql", "afl/testing/sql/postgres.sql"} <= set(
+        names
+    )
 
 
 def test_the_sdist_with_an_extra(dist: Path, tmp_path: Path) -> None:

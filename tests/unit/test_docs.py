@@ -2,8 +2,8 @@
 
 A page is worked through in a folder of its own. A block whose first line is a comment with a file name is written to
 that file, before anything runs. Then `afl` blocks are compiled, `python` blocks executed, and of `console` blocks each
-`$ afl ...` is run and its standard output compared; `...` in it stands for anything. `$ afl ... &` is a process of its
-own, which is told to stop at the end of the page.
+`$ afl ...` and `$ pytest ...` is run and its standard output compared; `...` in it stands for anything. `$ afl ... &`
+is a process of its own, which is told to stop at the end of the page.
 """
 
 from __future__ import annotations
@@ -50,6 +50,7 @@ EXECUTED = (
     "python",
     "runtime",
     "stores",
+    "testing",
     "turns",
     "turns-protocol",
 )
@@ -119,9 +120,19 @@ def free_ports(monkeypatch: pytest.MonkeyPatch) -> None:
     )  # a principal that is still starting is waited for
 
 
+def run_pytest(args: list[str]) -> str:
+    """What the tests of a page print; they see our plugin and no others."""
+    command = [sys.executable, "-m", "pytest", "-p", "afl.testing.plugin", "-p", "no:cacheprovider", *args]
+    env = environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
+    return subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=300).stdout
+
+
 def run_commands(example: Example, where: str, afl: Afl, background: Callable[[list[str]], None]) -> None:
     for command, expected in commands(example):
         program, *args = shlex.split(command)
+        if program == "pytest":
+            assert_printed(run_pytest(args), expected, where)
+            continue
         assert program == "afl", where
         if args[-1] == "&":
             background(args[:-1])

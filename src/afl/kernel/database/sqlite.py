@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from afl.kernel.clock import steady_ms, wall_ms
 from afl.kernel.database.base import Database, Row, Transaction
 from afl.kernel.database.migration import ensure
-from afl.kernel.database.queries import Query
+from afl.kernel.database.queries import Query, queries
 from afl.kernel.database.schema import Schema
 from afl.kernel.database.sqlite_file import close_file, connect_sqlite, open_file
 from afl.kernel.database.sqlite_transaction import MemoryReadTransaction, SqliteTransaction
@@ -17,6 +17,7 @@ from afl.kernel.file_lock import LOCK_TIMEOUT_MS, LockHolder
 from afl.kernel.presence import LonePresence, Presence
 
 T = TypeVar("T")
+Q = queries("afl.kernel.database", "sql")
 
 
 class SqliteDatabase(Database):
@@ -41,7 +42,20 @@ class SqliteDatabase(Database):
         ensure(self, schema)
 
     def now(self) -> int:
-        return steady_ms() + self._file.shift
+        return steady_ms() + self._file.shift + self._file.skipped_ms
+
+    def wall_clock(self) -> int:
+        return wall_ms() + self._file.skipped_ms
+
+    def allow_time_skipping(self) -> None:
+        """For tests: keep in the file how far its clock is ahead, and read that in every transaction."""
+
+        def create(tx: Transaction) -> None:
+            tx.run(Q.create_skipped_time)
+            tx.run(Q.start_skipped_time)
+
+        self.write(create)
+        self._file.writer.skips_time = True
 
     async def fetch(self, query: Query, /, **params: Any) -> list[Row]:
         """In the event loop's thread: a few rows by an index take less time than a change of thread."""

@@ -19,7 +19,7 @@ from afl.kernel.clock import steady_ms, wall_ms
 from afl.kernel.database.base import Transaction
 from afl.kernel.database.queries import queries
 from afl.kernel.database.sqlite_read_only import ReadOnlyWriter, is_read_only, read_only_address
-from afl.kernel.database.sqlite_transaction import ReadTransaction, failure
+from afl.kernel.database.sqlite_transaction import ReadTransaction, failure, skipped_ms
 from afl.kernel.database.sqlite_writer import Writer
 from afl.kernel.errors import StoreCorrupt, StoreUnavailable
 from afl.kernel.file_lock import LOCK_TIMEOUT_MS, FileLock, LockHolder
@@ -65,6 +65,14 @@ class SqliteFile:
         """What to add to the machine's steady clock to get the store's."""
         return self.writer.shift
 
+    @property
+    def skipped_ms(self) -> int:
+        """How far the clock is ahead by time that a test skipped."""
+        if not self.writer.skips_time:
+            return 0
+        rows = self.read(lambda tx: tx.all(Q.skipped_time))
+        return sum(row["ms"] for row in rows)
+
     def wait_for_lock(self, milliseconds: int) -> None:
         """How long a write waits for other processes from now on."""
         if self._lock is not None:
@@ -79,12 +87,15 @@ class SqliteFile:
             connection = self._readers.pop()
         except IndexError:
             connection = self._connect_reader()
-        tx = ReadTransaction(connection, self.path, self.shift)
+        tx: ReadTransaction | None = None
         try:
             connection.execute("BEGIN")
+            shift = self.shift + skipped_ms(connection) if self.writer.skips_time else self.shift
+            tx = ReadTransaction(connection, self.path, shift)
             return work(tx)
         finally:
-            tx.end()
+            if tx is not None:
+                tx.end()
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
             self._give_back(connection)
@@ -152,6 +163,7 @@ class SqliteFile:
             self.writer.shift = self.read(lambda tx: _next_shift(tx, self.path))
         else:
             self.writer.shift = self.writer.write(lambda tx: _set_clock(tx, self.path))
+        self.writer.skips_time = self.read(lambda tx: tx.one(Q.has_skipped_time)) is not None
         self._inode = os.stat(self.path).st_ino
 
     def _refresh_clock(self, lock: FileLock) -> None:

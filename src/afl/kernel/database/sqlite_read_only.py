@@ -65,6 +65,7 @@ class ReadOnlyWriter:
     def __init__(self, path: str) -> None:
         self.path = path
         self.shift = 0
+        self.skips_time = False
 
     def write(self, work: object, *, durable: bool = True) -> NoReturn:
         self._refuse()

@@ -10,9 +10,10 @@ from typing import Any, NoReturn
 from afl.kernel.clock import steady_ms
 from afl.kernel.codec import encode
 from afl.kernel.database.base import Row, Transaction
-from afl.kernel.database.queries import Query
+from afl.kernel.database.queries import Query, queries
 from afl.kernel.errors import PayloadError, StoreConflict, StoreCorrupt, StoreError, StoreUnavailable
 
+Q = queries("afl.kernel.database", "sql")
 _known_reads: set[str] = set()  # statements that a store in memory has run, and that write nothing
 _BAD_VALUE = (OverflowError, UnicodeEncodeError)
 
@@ -115,6 +116,12 @@ def _values_of(query: Query, row: Mapping[str, Any]) -> list[Any]:
         return [row[name] for name in query.parameters]
     except KeyError as missing:
         raise sqlite3.ProgrammingError(f"the parameter {missing} is not given") from missing
+
+
+def skipped_ms(connection: sqlite3.Connection) -> int:
+    """How far the clock of a store for tests is ahead; see `SqliteDatabase.allow_time_skipping`."""
+    (milliseconds,) = connection.execute(Q.skipped_time.sqlite).fetchone()
+    return int(milliseconds)
 
 
 class ReadTransaction(SqliteTransaction):

@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 
 from afl.kernel.database.base import Row, Transaction
 from afl.kernel.database.queries import Query
-from afl.kernel.database.sqlite_transaction import SqliteTransaction, failure, is_busy
+from afl.kernel.database.sqlite_transaction import SqliteTransaction, failure, is_busy, skipped_ms
 from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.file_lock import FileLock, LockHolder, LockWait, listed_holder
 
@@ -62,6 +62,7 @@ class Writer:
     def __init__(self, path: str, lock: FileLock, connect: Callable[[], sqlite3.Connection]) -> None:
         self.path = path
         self.shift = 0
+        self.skips_time = False
         self._lock = lock
         self._connect = connect
         self._connection: sqlite3.Connection | None = None
@@ -210,10 +211,14 @@ class Writer:
             connection.execute(f"PRAGMA synchronous = {'full' if durable else 'normal'}")
             self._durable = durable
 
+    def _transaction(self, connection: sqlite3.Connection) -> SqliteTransaction:
+        shift = self.shift + skipped_ms(connection) if self.skips_time else self.shift
+        return SqliteTransaction(connection, self.path, shift)
+
     def _run_transaction(self, connection: sqlite3.Connection, work: Work) -> Any:
         """The common case, and so the one that must cost least: no queue, no savepoint."""
         self._begin(connection)
-        tx = SqliteTransaction(connection, self.path, self.shift)
+        tx = self._transaction(connection)
         try:
             result = work(tx)
             if tx.failed:
@@ -228,7 +233,7 @@ class Writer:
 
     def _run_statement(self, connection: sqlite3.Connection, work: Work) -> Any:
         """One statement: SQLite begins and commits it by itself, which is three calls less."""
-        tx = SqliteTransaction(connection, self.path, self.shift)
+        tx = self._transaction(connection)
         wait: LockWait | None = None
         try:
             while True:
@@ -261,7 +266,7 @@ class Writer:
                 if not connection.in_transaction:  # SQLite rolled the whole transaction back: disk full, say
                     return False
             committing = True
-            self._commit(connection, SqliteTransaction(connection, self.path, self.shift))
+            self._commit(connection, self._transaction(connection))
         except (sqlite3.Error, StoreError):
             committing = False
             return False
@@ -275,7 +280,7 @@ class Writer:
 
     def _in_savepoint(self, connection: sqlite3.Connection, job: Job) -> None:
         connection.execute("SAVEPOINT job")
-        tx = SqliteTransaction(connection, self.path, self.shift)
+        tx = self._transaction(connection)
         try:
             job.result, job.error = job.in_its_context(tx), None
             tx.check()

@@ -56,6 +56,8 @@ def offer_of(source: Any) -> Offer:
     """
     if source is None:
         return Offer()
+    if isinstance(source, Offer):
+        return source
     if isinstance(source, list | tuple):
         return _combined([offer_of(each) for each in source])
     handlers = Handlers.of(source)

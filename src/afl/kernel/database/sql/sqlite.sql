@@ -25,3 +25,16 @@ select 1
 
 -- name: schema_table
 select 1 from sqlite_master where type = 'table' and name = 'afl_schema'
+
+-- For tests alone: no other store has this table. How many milliseconds its clock is ahead because time was skipped.
+-- name: create_skipped_time
+create table if not exists afl_skipped_time (one integer primary key check (one = 1), ms integer not null) strict
+
+-- name: start_skipped_time
+insert into afl_skipped_time (one, ms) values (1, 0) on conflict (one) do nothing
+
+-- name: has_skipped_time
+select 1 as found from sqlite_master where type = 'table' and name = 'afl_skipped_time'
+
+-- name: skipped_time
+select ms from afl_skipped_time
