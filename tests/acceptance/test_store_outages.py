@@ -155,12 +155,12 @@ def test_who_awaits_a_result_notices_neither_a_killed_worker_nor_a_restart(
             handle = await flow.get(workshop.submit("t.One", n=1))
             awaited = asyncio.create_task(handle.result())
             followed = asyncio.create_task(_kinds(handle))
-            victim = workshop.runner(**LEASE)
+            victim = workshop.runner(AFL_LEASE_MS="5000")
             lost = await asyncio.to_thread(workshop.wait_held, victim)
-            victim.kill()
             workshop.close()
             await asyncio.to_thread(restart, own_server, url)
-            other = workshop.runner(**LEASE)
+            other = workshop.runner(AFL_LEASE_MS="5000")
+            victim.kill()
             assert await asyncio.to_thread(workshop.wait_held, other) == lost
             workshop.hold(False)
             assert (await awaited)["m"] == 2

@@ -294,8 +294,8 @@ def test_an_id_that_is_taken_between_the_look_and_the_commit(
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("a/b", "the id is 'a/b'; expected at most 200 letters"),
-        ("a b", "the id is 'a b'; expected at most 200 letters"),
+        ("a/b", "the id is 'a/b'; expected at most 200 printable"),
+        ("a b", "the id is 'a b'; expected at most 200 printable"),
         ("x" * 201, "the id is 'xxxxxxxxxx"),
     ],
 )

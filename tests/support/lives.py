@@ -113,7 +113,12 @@ class MortalDatabase:
         self.presence = presence
         self._life = Lifespan(end if isinstance(end, Death) else None)
         self._outage = end if isinstance(end, Outage) else None
-        self._reads = 0
+        self.reads = 0
+
+    @property
+    def writes(self) -> int:
+        """How many writes there were so far."""
+        return self._life.writes
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
@@ -121,8 +126,8 @@ class MortalDatabase:
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         self._life.go_on()
         if self._life.is_own_thread:
-            self._reads += 1
-            if self._outage is not None and self._reads == self._outage.read:
+            self.reads += 1
+            if self._outage is not None and self.reads == self._outage.read:
                 raise StoreUnavailable("the store is away for a moment")
         return self._database.select(query, **params)
 

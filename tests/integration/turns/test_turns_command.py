@@ -124,7 +124,7 @@ def test_turns_wait_for_a_worker_and_can_be_stopped(afl: Afl, folder: Path) -> N
 def test_whoever_waits_is_told_that_no_worker_serves_the_agent(
     afl: Afl, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("afl.operations.turn.turn_wait._PATIENCE", 0)
+    monkeypatch.setattr("afl.client.turn_waits._PATIENCE", 0)
     afl(*CHAT, "--say", "Oslo?")
     done = afl("turns", "send", "guide", "x", "--wait", "--timeout", "1")
     assert (done.code, done.out) == (3, "")

@@ -151,4 +151,6 @@ def _example(operation: Operation, schemas: dict[str, _Schema], demands_token: b
 def _sample(name: str, schema: _Schema) -> Any:
     if "enum" in schema:
         return schema["enum"][0]
+    if schema.get("type") == "array":
+        return [_SAMPLES.get(name, name.upper())]
     return _SAMPLES.get(name, name.upper())

@@ -29,10 +29,17 @@ class Claimed:
 
 
 def claim(tx: Transaction, *, targets: Sequence[str], owner: str, limit: int, lease_ms: int) -> Claimed:
-    """Take at most `limit` due messages, oldest first, and enter the turns among them (T3)."""
+    """Take at most `limit` due messages, oldest first, and enter the turns among them (T3).
+
+    A turn that is to be stopped is not entered: the stop, which comes first, ends it.
+    """
     rows, turns = [], []
-    for row in inbox.claim_due(tx, targets=targets, owner=owner, limit=limit):
-        head = _unlocked_head(tx, row) if row.message_type in _TURNS else None
+    claimed = inbox.claim_due(tx, targets=targets, owner=owner, limit=limit)
+    stops = [row for row in claimed if row.message_type is MessageType.STOP]
+    stopped = {row.agent_turn_id for row in stops}
+    for row in (*stops, *(row for row in claimed if row.message_type is not MessageType.STOP)):
+        begins = row.message_type in _TURNS and row.agent_turn_id not in stopped
+        head = _unlocked_head(tx, row) if begins else None
         if head is None or not is_dispatched_by(head, row):
             rows.append(row)
             continue
