@@ -57,6 +57,7 @@ def test_every_action_takes_more_than_a_viewer() -> None:
     assert {each.name for each in PUBLIC if each.method != "GET" and each.name in looks} == {
         "compile",
         "source_form",
+        "wait_for_any",
     }
 
 

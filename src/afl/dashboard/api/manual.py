@@ -151,4 +151,7 @@ def _example(operation: Operation, schemas: dict[str, _Schema], demands_token: b
 def _sample(name: str, schema: _Schema) -> Any:
     if "enum" in schema:
         return schema["enum"][0]
-    return _SAMPLES.get(name, name.upper())
+    if schema.get("type") == "array":
+        return [] if "$ref" in schema["items"] else [name.upper()]
+    number = 1 if schema.get("type") == "integer" else None
+    return _SAMPLES.get(name, number or name.upper())

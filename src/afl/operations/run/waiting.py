@@ -81,7 +81,7 @@ def wait_for_any(
         while True:
             found = ended_runs(store, runs)
             left = until - time.monotonic()
-            if found.ended or found.unknown or left <= 0:
+            if found.ended or found.unknown or not runs or left <= 0:
                 return found
             subscription.wait(min(left, _POLL_SECONDS))
 
