@@ -34,7 +34,7 @@ $(BASE): pyproject.toml constraints.txt | $(VENV)
 
 # What the examples declare by require_extras.
 $(EXAMPLES): pyproject.toml constraints.txt | $(BASE)
-	@$(INSTALL) -e ".[claude,coordination,fleet,local,web]"
+	@$(INSTALL) -e ".[claude,coordination,dashboard,fleet,local,web]"
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)
@@ -51,6 +51,7 @@ examples: $(EXAMPLES)  ## run every example, each with the command at its top
 	$(PY) -m afl run examples/newsroom/newsroom.afl --agent examples/newsroom/agents.py
 	$(PY) -m afl run examples/fanout/fanout.afl --agent examples/fanout/agents.py
 	$(PY) -m afl run examples/retry/retry.afl --agent examples/retry/agents.py
+	$(PY) examples/node_worker/main.py
 	$(PY) examples/research/main.py
 	$(PY) examples/two_agents/main.py
 	$(PY) examples/messages/main.py

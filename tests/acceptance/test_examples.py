@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from support.command_line import Outcome, environment
+from support.node import node
 from support.warm_processes import run_python
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +33,7 @@ def run(name: str, folder: Path) -> Outcome:
     program, *args = command_of(name)
     start = ["-m", "afl"] if program == "afl" else []
     clean = {key: value for key, value in environment().items() if not key.startswith("ANTHROPIC_")}
-    env = {**clean, "AFL_STORE": f"sqlite:///{folder}/example.db"}
+    env = {**clean, "AFL_STORE": f"sqlite:///{folder}/example.db", "NODE": node()}
     done = run_python([*start, *args], folder=ROOT, env=env)
     assert done.code == 0, done.err
     return done
@@ -86,6 +87,14 @@ def test_two_agents(tmp_path: Path) -> None:
     assert int(first) + int(second) == 24
     assert "killed first" in out and again
     assert f"{len(again)} letters had to be handed out again" in out.replace("1 letter had", "1 letters had")
+
+
+def test_node_worker(tmp_path: Path) -> None:
+    out = run("node_worker", tmp_path).out
+    assert "killed first, who had poem.Translate in hand" in out
+    assert '{"text": "plain the on falls Spain in rain the", "length": 36}' in out
+    assert "attempt 1 of http:node:first: expired" in out
+    assert "attempt 2 of http:node:second: completed" in out
 
 
 def test_messages(tmp_path: Path) -> None:

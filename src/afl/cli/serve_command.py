@@ -74,11 +74,13 @@ def add(
 ) -> None:
     """Add somebody, and print their token. It cannot be looked up later: the file keeps its hash.
 
-    A viewer looks, an operator acts, an admin also prunes, purges and reads the audit log.
+    A viewer looks, an operator acts, an admin also prunes, purges and reads the audit log. A worker claims tasks and
+    reports on them, and does nothing else.
 
     [bold]Examples[/bold]
 
       afl dashboard user add ada --role operator
+      afl dashboard user add render-farm --role worker
     """
     path = access.config_path(config)
     token = access.add_user(path, name, role)

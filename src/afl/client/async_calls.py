@@ -15,10 +15,12 @@ from afl.client.joined_start import JoinedStart, result_of
 from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds
 from afl.client.run_waits import countdown
 from afl.client.store_client import OperationsClient, StoreClient
+from afl.client.worker import Worker, make_worker
 from afl.kernel.settings import Settings
 from afl.operations.program.submission import Submitted
 from afl.operations.run.run_events import event_topics
 from afl.operations.run.waiting import RunEnd
+from afl.operations.work.service import ServiceOptions
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")
@@ -72,6 +74,10 @@ class AsyncCalls:
     def countdown(timeout: float | None) -> Callable[[], float]:
         """How many seconds are left, whenever it is asked."""
         return countdown(timeout)
+
+    def worker(self, settings: Settings, handlers: Any, options: ServiceOptions) -> Worker:
+        """A worker that has not started."""
+        return make_worker(self._client, settings, handlers, options)
 
     def open_store(self) -> PersistenceAPI:
         """The store; CapabilityError for a client of a server."""

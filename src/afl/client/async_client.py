@@ -135,18 +135,19 @@ class AsyncClient:
         name: str = "",
         shutdown_seconds: float = 30,
     ) -> Worker:
-        """A worker in this process, at work while its `async with` block lasts; it takes a store, not a server.
+        """A worker in this process, at work while its `async with` block lasts.
 
         `handlers` are a map of functions by facet name, a function marked with @handler, an object with marked
         methods, a module, or a list of such. Without any it only evaluates runs, for workers elsewhere. At most
-        `concurrency` tasks are worked on at a time.
+        `concurrency` tasks are worked on at a time. By a server it takes handlers, a token of the role `worker`, and
+        a runner on the store, which evaluates the runs.
         """
         settings = self._calls.settings
         if task_list is not None:
             settings = replace(settings, task_list=task_list)
         shutdown_ms = round(shutdown_seconds * 1000)
         options = ServiceOptions("afl-worker", name, concurrency, shutdown_ms)
-        return Worker(self._calls.open_store, settings, handlers, options)
+        return self._calls.worker(settings, handlers, options)
 
     async def schedule(
         self,

@@ -9,10 +9,12 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 from afl.client.joined_start import JoinedStart, result_of
 from afl.client.run_waits import countdown, wait_for_run
 from afl.client.store_client import OperationsClient, StoreClient
+from afl.client.worker import Worker, make_worker
 from afl.kernel.errors import CapabilityError, InputError
 from afl.kernel.settings import Settings
 from afl.operations.program.submission import Submitted
 from afl.operations.run.waiting import RunEnd
+from afl.operations.work.service import ServiceOptions
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")
@@ -78,6 +80,10 @@ class Calls:
     def countdown(timeout: float | None) -> Callable[[], float]:
         """How many seconds are left, whenever it is asked."""
         return countdown(timeout)
+
+    def worker(self, settings: Settings, handlers: Any, options: ServiceOptions) -> Worker:
+        """A worker that has not started."""
+        return make_worker(self._client, settings, handlers, options)
 
     def open_store(self) -> PersistenceAPI:
         """The store; CapabilityError for a client of a server."""

@@ -1,14 +1,17 @@
-"""A worker inside the user's own process: a RunnerService on a thread, with the bridges and agents of its handlers."""
+"""A worker inside the user's own process: on a store, or over HTTP."""
 
 from __future__ import annotations
 
 import asyncio
+import importlib
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
+from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
 from afl.operations.work.hosting import TurnStaff, bridge_service, hosted_names
@@ -20,25 +23,15 @@ from afl.runtime.runner.service import RunnerService
 _log = logging.getLogger(__name__)
 
 
-class Worker:
+class Worker(ABC):
     """Works on tasks while its `with` or `async with` block lasts; made by `worker` of the client.
 
     Leaving the block stops it gracefully: handlers that run may end within the shutdown timeout. Functions run on
     threads; coroutines on the loop of an `async with` block, or on the loop that the handlers of a process share.
     """
 
-    def __init__(
-        self,
-        store: Callable[[], PersistenceAPI],
-        settings: Settings,
-        handlers: Any,
-        options: ServiceOptions,
-    ) -> None:
-        self._store = store
-        self._settings = settings
-        self._offer = offer_of(handlers)
-        self._options = options
-        self._service: RunnerService | None = None
+    def __init__(self, offer: Offer) -> None:
+        self._offer = offer
         self._thread: JoinableThread | None = None
         self._up = threading.Event()
         self._problem: BaseException | None = None
@@ -59,7 +52,7 @@ class Worker:
         self._check()
 
     async def __aenter__(self) -> Worker:
-        self._begin()  # here, so that the service knows this loop
+        self._begin()  # here, so that the handlers know this loop
         await asyncio.to_thread(self._up.wait)
         self._check()
         return self
@@ -68,27 +61,20 @@ class Worker:
         await asyncio.to_thread(self._end)
         self._check()
 
+    @abstractmethod
+    def _prepare(self) -> Callable[[], None]:
+        """What to do on a thread until `_stop`; it sets `_up` once it works."""
+
+    @abstractmethod
+    def _stop(self) -> None:
+        """Let that end soon."""
+
     def _begin(self) -> None:
-        store = self._store()
-        _warn_of_mismatches(store, self._offer)
-        bridges = bridge_service(store, self._settings, self._offer)
-        self._service = make_service(
-            store,
-            self._settings,
-            self._offer.handlers,
-            self._options,
-            Notices(started=self._up.set),
-            hosts=hosted_names(bridges, self._settings, self._offer),
-        )
-        service = self._service
+        prepared = self._prepare()
 
         def work() -> None:
             try:
-                with ExitStack() as stack:
-                    for module in self._offer.agents:
-                        stack.enter_context(TurnStaff(store, self._settings, module))
-                    stack.enter_context(bridges)
-                    service.start()
+                prepared()
             except BaseException as error:
                 self._problem = error
             finally:
@@ -98,8 +84,7 @@ class Worker:
         self._thread.start()
 
     def _end(self) -> None:
-        if self._service is not None:
-            self._service.stop()
+        self._stop()
         if self._thread is not None:
             self._thread.join()
 
@@ -108,6 +93,57 @@ class Worker:
         if self._problem is not None:
             problem, self._problem = self._problem, None
             raise problem
+
+
+class StoreWorker(Worker):
+    """A RunnerService on a thread, with the bridges and agents of its handlers."""
+
+    def __init__(
+        self, client: StoreClient, settings: Settings, offer: Offer, options: ServiceOptions
+    ) -> None:
+        super().__init__(offer)
+        self._client = client
+        self._settings = settings
+        self._options = options
+        self._service: RunnerService | None = None
+
+    def _prepare(self) -> Callable[[], None]:
+        store = self._client.store
+        _warn_of_mismatches(store, self._offer)
+        bridges = bridge_service(store, self._settings, self._offer)
+        service = self._service = make_service(
+            store,
+            self._settings,
+            self._offer.handlers,
+            self._options,
+            Notices(started=self._up.set),
+            hosts=hosted_names(bridges, self._settings, self._offer),
+        )
+
+        def work() -> None:
+            with ExitStack() as stack:
+                for module in self._offer.agents:
+                    stack.enter_context(TurnStaff(store, self._settings, module))
+                stack.enter_context(bridges)
+                service.start()
+
+        return work
+
+    def _stop(self) -> None:
+        if self._service is not None:
+            self._service.stop()
+
+
+def make_worker(
+    client: OperationsClient, settings: Settings, handlers: Any, options: ServiceOptions
+) -> Worker:
+    """A worker that has not started: on the client's store, or by the client's server."""
+    offer = offer_of(handlers)
+    if isinstance(client, StoreClient):
+        return StoreWorker(client, settings, offer, options)
+    remote = importlib.import_module("afl.client.remote_worker")  # only some programs need it
+    worker: Worker = remote.RemoteWorker(client, settings, offer, options)
+    return worker
 
 
 def _warn_of_mismatches(store: PersistenceAPI, offer: Offer) -> None:

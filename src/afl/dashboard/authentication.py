@@ -52,6 +52,7 @@ class Authentication:
         try:
             self._check_origin(request)
             caller, session = self._identify(request)
+            _check_place(caller, request)
         except AccessError as error:
             await run_sync(self._note, request, error)
             response = self._turned_away(request, error)
@@ -128,6 +129,12 @@ def _hosts(settings: Settings, sessions: Sessions) -> frozenset[str]:
     if named:
         return named | LOOPBACK
     return frozenset() if sessions.demands_token else LOOPBACK
+
+
+def _check_place(caller: Caller | None, request: Request) -> None:
+    """Forbidden for a worker outside of the API, where each operation says who may call it."""
+    if caller is not None and caller.role is Role.WORKER and not is_api(request.scope["path"]):
+        raise Forbidden(f"{caller.name} is a worker, and claims tasks by the API; pages take a viewer")
 
 
 def _opens_page(request: Request) -> bool:

@@ -105,7 +105,8 @@ class ThreadLimits:
     def of(self, operation: Operation) -> anyio.CapacityLimiter | None:
         """For an operation that may take long; None: those of everybody."""
         if operation.waits:
-            return self._made("waiting", _WAITING)
+            # Workers wait most of the time: those of others are not theirs to use up.
+            return self._made("working" if operation.role is Role.WORKER else "waiting", _WAITING)
         return self._made(operation.needs, _PART) if operation.needs in _PARTS else None
 
     def _made(self, name: str, most: int) -> anyio.CapacityLimiter:

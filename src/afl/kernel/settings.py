@@ -215,7 +215,7 @@ class Settings:
         "AFL_USERS",
         (),
         Pairs("a name, and for it the `role` and the `token` that `afl dashboard user add` printed"),
-        "Who may use the dashboard and the HTTP API, with which role (viewer, operator or admin).",
+        "Who may use the dashboard and the HTTP API, with which role (viewer, operator, admin or worker).",
     )
     dashboard_hosts: str = setting(
         "AFL_DASHBOARD_HOSTS",

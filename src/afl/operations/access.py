@@ -34,14 +34,20 @@ _FIELDS = {"role", "token"}
 
 
 class Role(StrEnum):
-    """What somebody may do: look, act, or also change what others rely on."""
+    """What somebody may do: look, act, or also change what others rely on.
+
+    A worker may claim tasks and report on them, and nothing else; of the others, only an admin may do that.
+    """
 
     VIEWER = "viewer"
     OPERATOR = "operator"
     ADMIN = "admin"
+    WORKER = "worker"
 
     def allows(self, needed: Role) -> bool:
         """Whether this role includes the other."""
+        if Role.WORKER in (self, needed):
+            return self is needed or self is Role.ADMIN
         ranks = list(Role)
         return ranks.index(self) >= ranks.index(needed)
 

@@ -17,7 +17,7 @@ from afl.operations.operation import Needs, Operation
 API = "/api/v1"
 NOTHING = "-"
 """What stands in a path for an empty name: of most things, the latest."""
-LOOK, ACT, RULE = Role.VIEWER, Role.OPERATOR, Role.ADMIN
+LOOK, ACT, RULE, WORK = Role.VIEWER, Role.OPERATOR, Role.ADMIN, Role.WORKER
 
 
 def _row(name: str, target: str, place: str, role: Role, summary: str, **more: Any) -> Operation:
@@ -73,6 +73,16 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("show_flow", "program.flows:show_flow", "GET /flows/{flow:path}", LOOK, "Show a flow: source, compiled JSON"),
     _row("show_task", "work.task_queue:show_task", "GET /tasks/{task}", LOOK, "Show a task"),
     _row("list_tasks", "work.task_queue:list_tasks", "GET /tasks", LOOK, "List tasks"),
+    _row(
+        *("claim_work", "work.remote_work:claim_work", "POST /work/claim", WORK, "Claim tasks to work on"),
+        waits=True,
+        local=("gone",),
+        subject="worker",
+    ),
+    _row("heartbeat_work", "work.remote_work:heartbeat_work", "POST /work/heartbeat", WORK, "Keep claimed tasks", subject="worker"),
+    _row("complete_work", "work.remote_work:complete_work", "POST /work/{task}/complete", WORK, "Give the result of a task"),
+    _row("fail_work", "work.remote_work:fail_work", "POST /work/{task}/fail", WORK, "Say that a task failed"),
+    _row("stop_work", "work.remote_work:stop_work", "POST /work/stop", WORK, "End a worker, and give its tasks back", subject="worker"),
     _row("list_servers", "work.workers:servers", "GET /servers", LOOK, "List servers"),
     _row("store_lock", "work.workers:store_lock", "GET /lock", LOOK, "Show who keeps others from writing"),
     _row("list_schedules", "work.timetable:schedules", "GET /schedules", LOOK, "List schedules"),

@@ -33,8 +33,8 @@ class Operation:
     for callers in this process alone: what it gives cannot be sent.
 
     `subject` is what the audit log shows: a parameter, or a field of the result. `local` are parameters that only
-    callers in this process can give. `waits`: it may take long, because it waits for something. `slashes`: the
-    name in its path may hold some.
+    callers in this process can give; `gone` among them is an Event, which the server sets when the caller has hung up.
+    `waits`: it may take long, because it waits for something. `slashes`: the name in its path may hold some.
 
     Two names of parameters have a meaning: `by` is filled in with whoever asks, and never taken from outside; `key` is
     in the header Idempotency-Key.
@@ -113,8 +113,11 @@ class Operation:
 
     @property
     def is_action(self) -> bool:
-        """Whether it changes something, and is written down in the audit log."""
-        return self.role is not Role.VIEWER and self.method != "GET"
+        """Whether it changes something, and is written down in the audit log.
+
+        What workers do is not: each attempt of a task names its worker, and a heartbeat is no act.
+        """
+        return self.role not in (Role.VIEWER, Role.WORKER) and self.method != "GET"
 
     @property
     def description(self) -> str:

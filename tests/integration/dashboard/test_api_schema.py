@@ -26,6 +26,7 @@ from support.principals import running_principal
 from afl.dashboard.api.description import description
 from afl.operations.access import Role
 from afl.operations.catalog import PUBLIC
+from afl.operations.work import remote_polls
 
 # What is refused for its meaning (a source that does not compile) fits the schema all the same: the check that good
 # data is accepted would call that wrong.
@@ -50,7 +51,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 @pytest.fixture(scope="module")
 def address(folder: Path, redis_url: str) -> Iterator[str]:
     """A server with everything behind it, and a run in it that is over: nobody waits for that one."""
-    with served(settings_for(f"sqlite:///{folder}/afl.db", redis=redis_url)) as url:
+    settings = settings_for(f"sqlite:///{folder}/afl.db", redis=redis_url)
+    with pytest.MonkeyPatch.context() as patch, served(settings) as url:
+        patch.setattr(remote_polls, "LONGEST_POLL_SECONDS", 0.1)  # there is no task for any facet
         run = requests.post(f"{url}{API}/runs", json={"source": SOURCE}).json()["run"]
         assert requests.post(f"{url}{API}/runs/{run}/cancel").json()["changed"] is True
         yield url

@@ -17,13 +17,14 @@ __all__ = ["afl"]
 GOOD = {"role": "viewer", "token": hash_token("t")}
 
 
-def test_a_role_allows_what_lower_ones_do() -> None:
-    table = {(have, need): have.allows(need) for have in Role for need in Role}
-    assert [pair for pair, allowed in table.items() if not allowed] == [
-        (Role.VIEWER, Role.OPERATOR),
-        (Role.VIEWER, Role.ADMIN),
-        (Role.OPERATOR, Role.ADMIN),
-    ]
+def test_a_role_allows_what_lower_ones_do_and_a_worker_stands_apart() -> None:
+    allowed = {role: {each for each in Role if role.allows(each)} for role in Role}
+    assert allowed == {
+        Role.VIEWER: {Role.VIEWER},
+        Role.OPERATOR: {Role.VIEWER, Role.OPERATOR},
+        Role.ADMIN: set(Role),
+        Role.WORKER: {Role.WORKER},
+    }
 
 
 def test_users_of_the_settings_and_the_one_of_the_token() -> None:

@@ -152,5 +152,6 @@ def _sample(name: str, schema: _Schema) -> Any:
     if "enum" in schema:
         return schema["enum"][0]
     if schema.get("type") == "array":
-        return [_SAMPLES.get(name, name.upper())]
-    return _SAMPLES.get(name, name.upper())
+        return [] if "$ref" in schema["items"] else [name.upper()]
+    number = 1 if schema.get("type") == "integer" else None
+    return _SAMPLES.get(name, number or name.upper())

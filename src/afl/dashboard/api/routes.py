@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 
 from anyio.to_thread import run_sync
 from starlette.requests import Request
@@ -37,7 +41,29 @@ def _endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
         await run_sync(client.check, operation, subject)
         arguments = await read_arguments(operation, request)
         limiter = request.app.state.threads.of(operation)
-        result = await run_sync(lambda: client.call(operation.function, **arguments), limiter=limiter)
+        async with _watched(operation, request) as gone:
+            call = partial(client.call, operation.function, **arguments, **gone)
+            result = await run_sync(call, limiter=limiter)
         return success(result)
 
     return answer
+
+
+@asynccontextmanager
+async def _watched(operation: Operation, request: Request) -> AsyncIterator[dict[str, threading.Event]]:
+    """For an operation with `gone`: an Event that is set once the caller has hung up. The body has been read."""
+    if "gone" not in operation.local:
+        yield {}
+        return
+    gone = threading.Event()
+
+    async def watch() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        gone.set()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        yield {"gone": gone}
+    finally:
+        watcher.cancel()

@@ -8,10 +8,10 @@ import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 from afl.kernel import crashpoint, event_loop, forked, telemetry
 from afl.kernel.clock import wall_ms
@@ -19,15 +19,35 @@ from afl.kernel.errors import CorruptRow
 from afl.kernel.presence import Process
 from afl.kernel.thread_pool import Threads
 from afl.kernel.traceback_text import traceback_text
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.monitoring import tracing
-from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_handlers.capture import handling
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.handler_context import HandlerContext
 from afl.runtime.worker.results import TaskResult
 
 _log = logging.getLogger(__name__)
+
+
+class HandlerStore(Protocol):
+    """What handlers need of a store while they run: a store itself, or a server that has one."""
+
+    @property
+    def lease_ms(self) -> int:
+        """The lease of a task."""
+
+    @property
+    def max_deliveries(self) -> int:
+        """How often a task may be lost; with 1 it must be written down that it begins."""
+
+    def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
+        """The handlers of these tasks begin."""
+
+    def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
+        """Extend one claim; False if it is no longer held."""
+
+    def save_log(self, log: LogDefinition) -> None:
+        """Store what a handler says."""
 
 
 @dataclass(slots=True, eq=False)
@@ -53,7 +73,7 @@ class HandlerExecutor:
 
     def __init__(
         self,
-        store: PersistenceAPI,
+        store: HandlerStore,
         handlers: Handlers,
         threads: Callable[[], Threads],
         slots: int,

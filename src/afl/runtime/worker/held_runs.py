@@ -64,7 +64,7 @@ class HeldRuns:
         self._sessions: dict[str, tuple[Session, float]] = {}  # by run, with the time of the last change
         self._to_release: list[RunDefinition] = []
         self._reports: dict[str, list[Report]] = {}  # by run; what is not stored yet, as far as is known
-        self._without_run = ResultsWithoutRun(evaluator, stored)
+        self._without_run = ResultsWithoutRun(evaluator.persistence, evaluator.programs, stored)
         self._delivered: dict[str, list[tuple[Report, Outcome]]] = {}  # by run; what the next commit stores
         self._evaluating: frozenset[str] = frozenset()
         self._asked: list[WorkflowId] = []

@@ -12,10 +12,9 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.thread_pool import Threads
 from afl.kernel.traceback_text import stack_text
 from afl.runtime.entities import LogDefinition, TaskDefinition
-from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.held_claims import Claim
 from afl.runtime.task_handlers.handler import HandlerContext, Handlers
-from afl.runtime.worker.executor import Execution, HandlerExecutor
+from afl.runtime.worker.executor import Execution, HandlerExecutor, HandlerStore
 from afl.runtime.worker.results import HandlerTimeout, TaskResult
 
 _QUICK_SECONDS = 0.050
@@ -33,7 +32,7 @@ class InFlightTasks:
 
     def __init__(
         self,
-        store: PersistenceAPI,
+        store: HandlerStore,
         handlers: Handlers,
         threads: Callable[[], Threads],
         slots: int,

@@ -10,16 +10,17 @@ from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-from afl.kernel import crashpoint
+from afl.kernel import codec, crashpoint
 from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text as stored_text
-from afl.kernel.errors import CorruptRow
+from afl.kernel.errors import CorruptRow, PayloadError
 from afl.kernel.traceback_text import TracebackText
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import TaskDefinition, TaskState, close_attempt, retried
 from afl.runtime.evaluation.outcome import completed, failed
-from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring import tracing
+from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import Outcome
+from afl.runtime.program.cache import ProgramCache
 from afl.runtime.program.policies import TIMEOUT_ERROR
 from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition
@@ -41,6 +42,8 @@ class TaskResult:
     @property
     def error_type(self) -> str:
         """The name of the error, as a workflow's Retry may list it."""
+        if isinstance(self.error, HandlerFailure):
+            return self.error.kind
         return TIMEOUT_ERROR if isinstance(self.error, HandlerTimeout) else type(self.error).__name__
 
     def recorded(self, task: TaskDefinition) -> TaskDefinition:
@@ -62,6 +65,14 @@ class HandlerTimeout(Exception):
     """The time that the workflow gives a step is up."""
 
 
+class HandlerFailure(Exception):
+    """What a handler raised in a process whose exceptions are not here; `kind` is the name of its error."""
+
+    def __init__(self, message: str, kind: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
 def error_text(error: BaseException) -> str:
     """The text of an error, fit to be stored whatever the handler put into it: cut, and without secrets."""
     try:
@@ -69,6 +80,31 @@ def error_text(error: BaseException) -> str:
     except Exception:  # a handler's own error class may fail to give a text
         text = type(error).__name__
     return stored_text(text).encode("utf-8", "replace").decode()
+
+
+def requeue(store: PersistenceAPI, result: TaskResult, delay_ms: int) -> bool:
+    """Put a task that failed back for another attempt; False if it is no longer the caller's."""
+    message = "" if result.error is None else error_text(result.error)
+    record = error_record(message, result.error_type)
+    return store.requeue(result.recorded(retried(result.task, record, delay_ms)), delay_ms, record)
+
+
+def closed_task(result: TaskResult) -> TaskDefinition:
+    """The task as its result leaves it, if no step waits for it, so that the result is its own."""
+    task = copy(result.task)
+    task.state, task.updated = TaskState.COMPLETED, wall_ms()
+    if result.error is not None:
+        task.error = error_record(error_text(result.error), result.error_type)
+    else:
+        value = result.value if isinstance(result.value, dict) else {"result": result.value}
+        try:
+            task.result = codec.decode(codec.encode(value, what=f"the result of {task.name}"))
+        except PayloadError as error:
+            task.error = error_record(str(error), type(error).__name__)
+    if task.error is not None:
+        task.state = TaskState.FAILED
+    close_attempt(task)
+    return result.recorded(task)
 
 
 Stored = Callable[[TaskResult, str | None], object]
@@ -96,20 +132,22 @@ class Report:
 class ResultsWithoutRun:
     """Stores results whose run another evaluator has. `stored` is called with each result once it is stored."""
 
-    def __init__(self, evaluator: Evaluator, stored: Stored) -> None:
-        self._evaluator = evaluator
-        self._store = evaluator.persistence
+    def __init__(self, store: PersistenceAPI, programs: ProgramCache, stored: Stored) -> None:
+        self._store = store
+        self._programs = programs
         self._stored = stored
 
-    def store(self, run: str, group: list[Report]) -> None:
-        """Another evaluator has the run, or it is over or damaged: store the results without it, as marks."""
+    def store(self, run: str, group: list[Report]) -> list[Report]:
+        """Another evaluator has the run, or it is over or damaged: store the results without it, as marks.
+
+        Those that had an effect; for the others nobody waits any more.
+        """
         steps = {s.id: s for s in self._store.get_steps([StepId(r.result.task.step_id) for r in group])}
         try:
-            program = self._evaluator.programs.of_run(WorkflowId(run))
+            program = self._programs.of_run(WorkflowId(run))
         except CorruptRow as error:
-            for report in group:
-                self._fail_task(report, str(error))
-            return
+            return [report for report in group if self._fail_task(report, str(error))]
+        kept: list[Report] = []
         known: list[Report] = []
         outcomes: list[Outcome] = []
         for report in group:
@@ -117,7 +155,8 @@ class ResultsWithoutRun:
             step = steps.get(step_id)
             if step is None or step.unreadable:
                 missing = f"step {step_id} is missing from the store"
-                self._fail_task(report, missing if step is None else step.unreadable)
+                if self._fail_task(report, missing if step is None else step.unreadable):
+                    kept.append(report)
             else:
                 known.append(report)
                 outcomes.append(report.outcome(program, step))
@@ -127,16 +166,19 @@ class ResultsWithoutRun:
         for report, outcome, done in zip(known, outcomes, finished, strict=True):
             if done:
                 self.tell(report, outcome)
+                kept.append(report)
             else:
                 self.ignore(report)
+        return kept
 
-    def _fail_task(self, report: Report, problem: str) -> None:
-        """The result cannot be checked, or there is no step that it belongs to."""
+    def _fail_task(self, report: Report, problem: str) -> bool:
+        """The result cannot be checked, or there is no step that it belongs to; whether the task was still held."""
         task = copy(report.result.task)
         task.state, task.updated = TaskState.FAILED, wall_ms()
         task.error = error_record(problem, CorruptRow.__name__)
-        self._store.close_tasks([task])
+        (closed,) = self._store.close_tasks([task])
         self._stored(report.result, problem)
+        return closed
 
     def ignore(self, report: Report) -> None:
         """Nobody waits for this result: its step moved on, its run ended, or another worker has the task."""

@@ -12,23 +12,16 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from copy import copy
 from functools import partial
 
-from afl.kernel import codec, telemetry
+from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import PayloadError, StoreError
+from afl.kernel.errors import StoreError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.notify import Subscription
 from afl.kernel.thread_pool import Threads
-from afl.runtime.entities import (
-    LogDefinition,
-    TaskDefinition,
-    TaskState,
-    close_attempt,
-    retried,
-)
+from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.evaluation.session import Session
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring import tracing
@@ -38,7 +31,6 @@ from afl.runtime.persistence.usage import BudgetExceeded
 from afl.runtime.program.policies import retry_delay
 from afl.runtime.recovery.stray_claims import StrayClaims
 from afl.runtime.recovery.sweep import fire_timers, reclaim
-from afl.runtime.stores.masking import error_record
 from afl.runtime.task_handlers.capture import capturing_logging
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.log_writer import LogWriter
@@ -48,7 +40,7 @@ from afl.runtime.worker.held_runs import HeldRuns
 from afl.runtime.worker.in_flight import InFlightTasks
 from afl.runtime.worker.lease_keeper import LeaseKeeper
 from afl.runtime.worker.options import PeriodicJobs, WorkerHooks, WorkerOptions
-from afl.runtime.worker.results import TaskResult, error_text
+from afl.runtime.worker.results import TaskResult, closed_task, error_text, requeue
 
 _log = logging.getLogger(__name__)
 
@@ -306,7 +298,7 @@ class Worker:
         elif error is not None and self._retry(result, error):
             return
         elif not task.step_id:
-            self._to_close.append((result, _closed(result)))
+            self._to_close.append((result, closed_task(result)))
         else:
             self._report_step(result, StepId(task.step_id))
 
@@ -326,9 +318,8 @@ class Worker:
         delay = retry_delay(result.task, result.error_type)
         if delay is None:
             return False
+        requeue(self._store, result, delay)
         message = error_text(error)
-        record = error_record(message, result.error_type)
-        self._store.requeue(result.recorded(retried(result.task, record, delay)), delay, record)
         if self._hooks.retried is not None:
             self._hooks.retried(result, message, delay)
         else:
@@ -453,24 +444,6 @@ class Worker:
         except StoreError as error:
             _log.warning("the store fails, trying again: %s", error)
             time.sleep(_RETRY.delay(1))
-
-
-def _closed(result: TaskResult) -> TaskDefinition:
-    """The task as its result leaves it; no step waits for it, so that the result is its own."""
-    task = copy(result.task)
-    task.state, task.updated = TaskState.COMPLETED, wall_ms()
-    if result.error is not None:
-        task.error = error_record(error_text(result.error), result.error_type)
-    else:
-        value = result.value if isinstance(result.value, dict) else {"result": result.value}
-        try:
-            task.result = codec.decode(codec.encode(value, what=f"the result of {task.name}"))
-        except PayloadError as error:
-            task.error = error_record(str(error), type(error).__name__)
-    if task.error is not None:
-        task.state = TaskState.FAILED
-    close_attempt(task)
-    return result.recorded(task)
 
 
 def _retry_until(until: float, work: Callable[[], object]) -> None:

@@ -1,0 +1,227 @@
+"""The tasks of one worker at a server: claimed, kept, and reported by requests."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import socket
+import threading
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+
+from afl.client.store_client import OperationsClient
+from afl.kernel import codec
+from afl.kernel.bounds import LONGEST_TEXT
+from afl.kernel.errors import FencedError, InputError, NotFoundError, PayloadError, StoreError
+from afl.kernel.ids import random_id
+from afl.operations.problems import RemoteError, ServerAway
+from afl.operations.work.remote_claims import ClaimedTask, Heartbeat, LogLine, TaskClaim
+from afl.operations.work.remote_work import claim_work, complete_work, fail_work, heartbeat_work, stop_work
+from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
+from afl.runtime.persistence.held_claims import Claim
+from afl.runtime.stores.masking import masked_log
+from afl.runtime.worker.results import TaskResult, error_text
+
+_log = logging.getLogger(__name__)
+
+_MOST_LINES = 1_000  # in one request, for one task
+_MOST_CHARACTERS = 100_000
+
+AWAY = (ServerAway, StoreError)
+"""What passes: the server, or its store, does not answer."""
+REFUSED = (InputError, RemoteError)
+"""What stays: the request is too large, or something in it is wrong."""
+
+
+class RemoteTasks:
+    """What a worker asks of a server. `lease_ms` is what the last claim was given."""
+
+    max_deliveries = 0  # the server writes down itself which tasks have begun
+
+    def __init__(
+        self, client: OperationsClient, facets: Sequence[str], task_list: str, name: str, concurrency: int
+    ) -> None:
+        self._client = client
+        self._facets = list(facets)
+        self._task_list = task_list
+        self._capacity = concurrency
+        self.name = name or _made_name()
+        self.lease_ms = 60_000
+        self._logs: dict[str, list[LogLine]] = defaultdict(list)
+        self._guard = threading.Lock()
+
+    def claim(self, limit: int, wait: float) -> list[TaskDefinition]:
+        """Tasks to work on; none if none came within so many seconds."""
+        claimed = self._client.call(
+            claim_work,
+            self._facets,
+            worker=self.name,
+            task_list=self._task_list,
+            limit=limit,
+            wait=wait,
+            capacity=self._capacity,
+        )
+        for each in claimed.tasks:
+            self.lease_ms = each.lease_ms
+        return [_task(each) for each in claimed.tasks]
+
+    def start_tasks(self, tasks: Sequence[TaskDefinition]) -> None:
+        """They have begun with their claim."""
+
+    def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
+        """Extend one claim; False if it is no longer held."""
+        try:
+            return not self.heartbeat({(task.uuid, task.epoch)})
+        except ServerAway as error:  # nobody knows; the report will show
+            _log.warning("the heartbeat of task %s did not reach the server: %s", task.uuid, error)
+            return True
+
+    def save_log(self, log: LogDefinition) -> None:
+        """Keep a line for the next heartbeat or report of its task."""
+        masked = masked_log(log)  # here, where the secrets are known
+        message = masked.message.replace("\0", "\N{REPLACEMENT CHARACTER}")[:LONGEST_TEXT]
+        line = LogLine(message, log.note_type, None, masked.details, log.time, log.uuid)
+        with self._guard:
+            self._logs[log.object_id].append(line)
+
+    def heartbeat(self, claims: Collection[Claim]) -> set[Claim]:
+        """Keep these tasks, and have stored what they logged; those that are lost."""
+        taken = {task: self._take(task) for task, _ in claims}
+        try:
+            found = self._heartbeat([TaskClaim(task, epoch, taken[task]) for task, epoch in claims])
+        except AWAY:
+            for task, lines in taken.items():
+                self._put_back(task, lines)
+            raise
+        return {(each.task, each.epoch) for each in found.lost}
+
+    def _heartbeat(self, tasks: list[TaskClaim]) -> Heartbeat:
+        try:
+            return self._client.call(heartbeat_work, tasks, worker=self.name)
+        except REFUSED as error:  # a line must not cost the tasks their lease
+            if not any(each.logs for each in tasks):
+                raise
+            _log.warning("lines of log are not stored: %s", error)
+            bare = [TaskClaim(each.task, each.epoch) for each in tasks]
+            return self._client.call(heartbeat_work, bare, worker=self.name)
+
+    def report(self, result: TaskResult) -> None:
+        """Tell what a handler returned or raised; a report that comes too late has no effect."""
+        while self._has_more(result.task.uuid):
+            self.heartbeat({(result.task.uuid, result.task.epoch)})
+        lines = self._take(result.task.uuid)
+        try:
+            self._report(result, lines)
+        except (FencedError, NotFoundError) as error:
+            _log.info("%s", error)
+        except AWAY:
+            self._put_back(result.task.uuid, lines)
+            raise
+
+    def _report(self, result: TaskResult, lines: list[LogLine]) -> None:
+        try:
+            self._send(result, lines)
+        except NotFoundError:
+            raise
+        except REFUSED as error:
+            if not lines:
+                raise
+            _log.warning("lines of log are not stored: %s", error)
+            self._send(result, [])
+
+    def _send(self, result: TaskResult, lines: list[LogLine]) -> None:
+        task = result.task
+        if result.error is not None:
+            self._fail(result, lines, error_text(result.error), result.error_type)
+            return
+        try:
+            value = codec.decode(codec.encode(result.value, what=f"the result of {task.name}"))
+        except PayloadError as error:  # trying again would not change it
+            self._fail(result, lines, str(error), type(error).__name__, retryable=False)
+            return
+        try:
+            self._client.call(
+                complete_work, task.uuid, epoch=task.epoch, worker=self.name, result=value, logs=lines
+            )
+        except RemoteError as error:
+            if lines:
+                raise
+            self._fail(result, [], str(error), PayloadError.__name__, retryable=False)
+
+    def _fail(
+        self, result: TaskResult, lines: list[LogLine], message: str, kind: str, *, retryable: bool = True
+    ) -> None:
+        raised_at = result.raised_at
+        self._client.call(
+            fail_work,
+            result.task.uuid,
+            epoch=result.task.epoch,
+            worker=self.name,
+            message=message,
+            error_type=kind,
+            traceback=raised_at.text if raised_at is not None else "",
+            location=raised_at.location if raised_at is not None else "",
+            retryable=retryable,
+            logs=lines,
+        )
+
+    def stop(self, begun: Sequence[TaskDefinition] = (), unstarted: Sequence[TaskDefinition] = ()) -> None:
+        """Give these back, and say that this worker ends."""
+        self._client.call(
+            stop_work,
+            worker=self.name,
+            tasks=[TaskClaim(task.uuid, task.epoch, self._take(task.uuid)) for task in begun],
+            unstarted=[TaskClaim(task.uuid, task.epoch) for task in unstarted],
+        )
+
+    def _take(self, task: str) -> list[LogLine]:
+        """The first lines of a task, as many as one request may bring."""
+        with self._guard:
+            lines = self._logs.pop(task, [])
+            fitting = _fitting(lines)
+            if fitting < len(lines):
+                self._logs[task] = lines[fitting:]
+            return lines[:fitting]
+
+    def _has_more(self, task: str) -> bool:
+        """Whether a task has more lines than one request may bring."""
+        with self._guard:
+            lines = self._logs.get(task, [])
+            return _fitting(lines) < len(lines)
+
+    def _put_back(self, task: str, lines: list[LogLine]) -> None:
+        if lines:
+            with self._guard:
+                self._logs[task][:0] = lines
+
+
+def _fitting(lines: list[LogLine]) -> int:
+    size = 0
+    for number, line in enumerate(lines[:_MOST_LINES]):
+        size += len(line.message) + len(str(line.details))
+        if size > _MOST_CHARACTERS and number:
+            return number
+    return min(len(lines), _MOST_LINES)
+
+
+def _task(each: ClaimedTask) -> TaskDefinition:
+    return TaskDefinition(
+        uuid=each.task,
+        name=each.facet,
+        runner_id="",
+        workflow_id=each.run,
+        flow_id="",
+        step_id=each.step,
+        state=TaskState.RUNNING,
+        epoch=each.epoch,
+        deliveries=each.attempt,
+        data=each.inputs,
+        timeout_ms=each.timeout_ms,
+    )
+
+
+def _made_name() -> str:
+    """A name that no other worker has."""
+    host = re.sub(r"[^A-Za-z0-9.-]", "-", socket.gethostname()).strip("-.")[:60] or "worker"
+    return f"{host}-{os.getpid()}-{random_id()[:8]}"
