@@ -66,9 +66,7 @@ def test_the_wheel(dist: Path, tmp_path: Path) -> None:
 def test_the_wheel_has_the_pytest_plugin(dist: Path) -> None:
     (wheel,) = dist.glob("agentflow_afl-*.whl")
     with ZipFile(wheel) as files:
-        names = files.namelist()
-        (points,) = (files.read(name).decode() for name in names if name.endswith("/entry_points.txt"))
-    assert "[pytest11]\nafl.testing.plugin = afl.testing.plugin\n" in points
+        names = set(files.namelist())
     assert {"afl/testing/plugin.py", "afl/testing/sql/shared.sql", "afl/testing/sql/postgres.sql"} <= set(
         names
     )

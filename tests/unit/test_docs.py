@@ -122,7 +122,7 @@ def free_ports(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_pytest(args: list[str]) -> str:
     """What the tests of a page print; they see our plugin and no others."""
-    command = [sys.executable, "-m", "pytest", "-p", "afl.testing.plugin", "-p", "no:cacheprovider", *args]
+    command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args]
     env = environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     return subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=300).stdout
 

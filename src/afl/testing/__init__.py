@@ -5,8 +5,8 @@
         assert stubs.run("order.afl", amount=5) == {"charge": "ch_1"}
         assert stubs.calls("shop.Charge") == [{"amount": 5}]
 
-pytest finds the fixtures by itself (`afl.testing.plugin`). Everything is loaded when first asked for: a test suite
-that does not use this does not pay for it.
+`pytest_plugins = ["afl.testing.plugin"]` in conftest.py turns the fixtures on. It is no entry point of the package:
+pytest would rewrite the asserts of all of AgentFlow. Everything is loaded when first asked for.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The pytest plugin: its fixtures. pytest loads this module in every session, so what they need is imported by them."""
+"""The pytest plugin: its fixtures. pytest loads this module before any test, so what they need is imported by them."""
 
 from __future__ import annotations
 

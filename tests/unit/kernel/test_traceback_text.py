@@ -98,8 +98,9 @@ def test_a_handler_whose_time_is_up_shows_where_it_was() -> None:
     """
     released = threading.Event()
 
-    def hanging() -> None:
+    def hanging() -> dict[str, int]:
         released.wait()  # the line it hangs at
+        return {"n": 1}
 
     with pytest.raises(afl.RunFailed) as failed:
         try:

@@ -10,6 +10,11 @@ union all
 select 'a task runs elsewhere' from afl_tasks where state = 'pending' and hold = 'elsewhere'
     and substr(via, 1, 6) not in ('human:', 'signal') and substr(via, 1, 4) <> 'run:' and not_before <= {now}
 union all
+select 'a signal waits for a worker' from afl_signals s
+where s.task_id = '' and exists (
+    select 1 from afl_tasks t
+    where t.workflow_id = s.workflow_id and t.state = 'pending' and t.hold = 'elsewhere' and t.via = 'signal:' || s.name)
+union all
 select 'a run waits for a worker' from afl_runs where state in ('created', 'running') and settled = 0
 union all
 select 'a result waits for a worker' from afl_events e
