@@ -15,7 +15,7 @@ from afl.cli.programs import prepare
 from afl.client.run_waits import wait_for_run
 from afl.client.store_client import OperationsClient, open_client
 from afl.kernel.errors import InputError
-from afl.operations.program.submission import read_tags, submit_source
+from afl.operations.program.submission import check_run_id, read_tags, submit_source
 from afl.operations.run import waiting
 from afl.operations.spans import read_span
 from afl.runtime.entities import RunnerState
@@ -57,6 +57,7 @@ def submit(
       afl submit research.afl --budget-usd 2.50
     """
     prepared = prepare(file, workflow, inputs, inputs_file, libraries)
+    check_run_id(run_id)  # before there is a store
     settings = chosen(store, server, task_list=task_list)
     if settings.store.startswith("memory:") and not settings.server:
         raise InputError(

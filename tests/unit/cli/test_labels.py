@@ -28,6 +28,13 @@ def test_a_submission_with_an_id_is_made_once(afl: Afl, file: str) -> None:
     assert afl("list", "--tag", "team").code != 0
 
 
+def test_a_bad_id_or_tag_leaves_no_store_behind(afl: Afl, file: str, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    assert afl("submit", file, "--id", "a b").code == 1
+    assert afl("submit", file, "--tag", "nothing").code == 1
+    assert sorted(tmp_path.iterdir()) == before
+
+
 def test_a_run_has_a_name_and_tags(afl: Afl, file: str) -> None:
     assert afl("run", file, "--name", "Nightly", "--tag", "a=1", "--tag", "b=2", "--quiet").code == 0
     assert "Nightly a=1 b=2" in afl("list", "--text", "nightly").out

@@ -184,6 +184,12 @@ def submit(
     return Submitted(earlier.workflow_id, earlier.workflow_name, earlier.task_list)
 
 
+def check_run_id(id: str) -> None:
+    """InputError for what cannot be the id of a run; an empty one is made up."""
+    if id and not is_run_id(id):
+        raise InputError(f"the id is {id[:80]!r}; expected {A_RUN_ID}")
+
+
 def new_run(
     store: PersistenceAPI,
     program: Program,
@@ -196,8 +202,7 @@ def new_run(
     flow_id: str = "",
 ) -> RunDefinition:
     """A run that is not stored yet. InputError for inputs, an id, a name or tags that do not fit; an id is made up."""
-    if id and not is_run_id(id):
-        raise InputError(f"the id is {id[:80]!r}; expected {A_RUN_ID}")
+    check_run_id(id)
     return Evaluator(store).new_run(
         program,
         inputs,
