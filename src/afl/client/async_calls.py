@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from afl.client.calls import LONG_POLL_SECONDS, PAGE_SIZE, PageT, open_store
+from afl.client.calls import AWAY, LONG_POLL_SECONDS, PAGE_SIZE, RETRY_SECONDS, PageT, open_store
 from afl.client.joined_start import JoinedStart, result_of
 from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds
 from afl.client.run_waits import countdown
@@ -50,9 +50,12 @@ class AsyncCalls:
         """What a function returns that blocks."""
         return await _on(self._threads, work)
 
-    async def poll(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """The result of an operation of a server that waits; others are called meanwhile."""
-        return await _on(self._polls, partial(self._client.call, function, *args, **kwargs))
+    async def poll(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
+        """The result of an operation that waits; None if the store or the server is away for now.
+
+        Other operations are called meanwhile.
+        """
+        return await _unless_away(_on(self._polls, partial(self._client.call, function, *args, **kwargs)))
 
     async def joined_start(self, connection: Any, *given: Any) -> JoinedStart:
         """A start as part of the transaction of a connection."""
@@ -83,13 +86,22 @@ class AsyncCalls:
         """The store; CapabilityError for a client of a server."""
         return open_store(self._client)
 
-    async def next_page(self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool) -> PageT:
-        """The next page of a stream of a run; with `wait`, what comes within a while if there is none."""
-        ask = partial(self.call, function, run, after=after, limit=PAGE_SIZE)
+    async def next_page(
+        self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool
+    ) -> PageT | None:
+        """The next page of a stream of a run; with `wait`, what comes within a while if there is none.
+
+        None if it waits and the store or the server is away for now.
+        """
         if not wait:
-            return await ask()
+            return await self.call(function, run, after=after, limit=PAGE_SIZE)
         if not isinstance(self._client, StoreClient):
             return await self.poll(function, run, after=after, limit=PAGE_SIZE, wait=_POLL_SECONDS)
+        return await _unless_away(
+            self._wait_for_page(partial(self.call, function, run, after=after, limit=PAGE_SIZE), run)
+        )
+
+    async def _wait_for_page(self, ask: Callable[[], Awaitable[PageT]], run: str) -> PageT:
         store = await self.in_thread(self.open_store)
         with store.subscribe(event_topics(run)) as subscription:
             page = await ask()
@@ -118,6 +130,14 @@ class AsyncCalls:
             await self._ends.close()
         self._polls.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._threads.shutdown)
+
+
+async def _unless_away(answer: Awaitable[T]) -> T | None:
+    try:
+        return await answer
+    except AWAY:
+        await asyncio.sleep(RETRY_SECONDS)
+        return None
 
 
 async def _awaited(value: Any) -> Any:

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from afl.client.joined_start import JoinedStart, result_of
-from afl.client.run_waits import countdown, wait_for_run
+from afl.client.run_waits import countdown
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.client.worker import Worker, make_worker
-from afl.kernel.errors import CapabilityError, InputError
+from afl.kernel.errors import CapabilityError, InputError, StoreUnavailable
 from afl.kernel.settings import Settings
+from afl.operations.problems import ServerAway
 from afl.operations.program.submission import Submitted
-from afl.operations.run.waiting import RunEnd
+from afl.operations.run.waiting import RunEnd, wait_a_while
 from afl.operations.work.service import ServiceOptions
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")
 T = TypeVar("T")
 LONG_POLL_SECONDS = 5.0
+RETRY_SECONDS = 0.25
+AWAY = (StoreUnavailable, ServerAway)  # who waits tries again; who asks is told
 PAGE_SIZE = 1_000
 
 
@@ -89,18 +93,29 @@ class Calls:
         """The store; CapabilityError for a client of a server."""
         return open_store(self._client)
 
-    def poll(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-        """The result of an operation that waits."""
-        return self._client.call(function, *args, **kwargs)
+    def poll(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
+        """The result of an operation that waits; None if the store or the server is away for now."""
+        try:
+            return self._client.call(function, *args, **kwargs)
+        except AWAY:
+            time.sleep(RETRY_SECONDS)
+            return None
 
-    def next_page(self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool) -> PageT:
-        """The next page of a stream of a run; with `wait`, what comes within a while if there is none."""
-        seconds = LONG_POLL_SECONDS if wait else 0
-        return self._client.call(function, run, after=after, limit=PAGE_SIZE, wait=seconds)
+    def next_page(self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool) -> PageT | None:
+        """The next page of a stream of a run; with `wait`, what comes within a while if there is none.
+
+        None if it waits and the store or the server is away for now.
+        """
+        ask = self.poll if wait else self._client.call
+        return ask(function, run, after=after, limit=PAGE_SIZE, wait=LONG_POLL_SECONDS if wait else 0)
 
     def end_of(self, run: str, timeout: float | None) -> RunEnd:
         """Where a run stands when it is over; TimeoutError after so many seconds."""
-        end = wait_for_run(self._client, run, timeout)
-        if end.timed_out:
-            raise TimeoutError(f"run {run} was not over after {timeout} seconds; it goes on")
-        return end
+        left = countdown(timeout)
+        while True:
+            seconds = left()
+            end = self.poll(wait_a_while, run, min(seconds, LONG_POLL_SECONDS))
+            if end is not None and not end.timed_out:
+                return end
+            if seconds <= LONG_POLL_SECONDS:
+                raise TimeoutError(f"run {run} was not over after {timeout} seconds; it goes on")

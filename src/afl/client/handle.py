@@ -58,6 +58,8 @@ class RunHandle:
         position = 0
         while True:
             page = self._calls.next_page(read_page, self.id, position, wait=follow)
+            if page is None:
+                continue
             for line in page.lines:
                 yield line
             if page.is_empty and (page.over or not follow):
@@ -72,6 +74,8 @@ class RunHandle:
         """
         while True:
             page = self._calls.next_page(read_events, self.id, after, wait=True)
+            if page is None:
+                continue
             for event in page.events:
                 yield event
             if page.is_empty and page.over:

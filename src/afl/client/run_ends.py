@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 from afl.kernel.errors import AgentFlowError, NotFoundError, StoreUnavailable
-from afl.operations.problems import ServerAway
 from afl.operations.run.waiting import MOST_RUNS, RunEnd, RunEnds, ended_runs, wait_for_any
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.topics import run_topic
@@ -124,7 +123,7 @@ class StoreRunEnds(RunEndWaiters):
 class PolledRunEnds(RunEndWaiters):
     """Over HTTP: long polls that name the runs. Two at most at a time: new waiters need not wait for the first."""
 
-    def __init__(self, call: Callable[..., Awaitable[RunEnds]]) -> None:
+    def __init__(self, call: Callable[..., Awaitable[RunEnds | None]]) -> None:
         super().__init__()
         self._call = call
         self._asked: set[str] = set()
@@ -150,9 +149,8 @@ class PolledRunEnds(RunEndWaiters):
     async def _poll(self, runs: list[str]) -> None:
         self._asked.update(runs)
         try:
-            self._resolve(await self._call(wait_for_any, runs, _LONG_POLL_SECONDS))
-        except ServerAway:
-            await asyncio.sleep(_RETRY_SECONDS)
+            if (found := await self._call(wait_for_any, runs, _LONG_POLL_SECONDS)) is not None:
+                self._resolve(found)
         except AgentFlowError as error:
             self._fail(runs, error)
         finally:
