@@ -22,6 +22,7 @@ PAGES: dict[str, Callable[[Seeds], str]] = {
     "marked": lambda seeds: f"/runs/{seeds.marked}?view=tree",
     "step": lambda seeds: f"/runs/{seeds.completed}/steps/call",
     "step-failed": lambda seeds: f"/runs/{seeds.marked}/steps/piece",
+    "compare": lambda seeds: f"/compare?first={seeds.completed}&second={seeds.marked}",
     "start": lambda seeds: "/start",
     "start-form": lambda seeds: "/start?workflow=shop.Inventory",
     "flows": lambda seeds: "/flows",

@@ -120,6 +120,9 @@ def test_a_run_is_started_awaited_looked_at_and_found(place: Place, tmp_path: Pa
             handle = await flow.start(file, "Quiz", question="so?")
             assert await handle.result(timeout=30) == {"answer": "SO?"}
             assert await flow.run(QUIZ, inputs={"question": "a"}, timeout=30) == {"answer": "A"}
+            (other,) = [each.run for each in await flow.list(workflow="Quiz") if each.run != handle.id]
+            differing = [each.step for each in (await handle.compare(other)).steps if each.differs]
+            assert differing == ["asked"]
             assert (await handle.status()).state == "completed"
             assert [each.name for each in await handle.steps()] == ["asked"]
             assert (await handle.why()).code == "run-completed"

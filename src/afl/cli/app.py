@@ -35,6 +35,7 @@ COMMANDS = {
     "list": Entry("list_command", "list_", "List runs."),
     "show": Entry("show_command", "show", "Show a run: its steps with state, duration and error."),
     "logs": Entry("logs_command", "logs", "Print the log of a run; -f follows it."),
+    "diff": Entry("diff_command", "diff", "Compare two runs."),
     "query": Entry("query_command", "query", "Read values that a run has published."),
     "why": Entry("why_command", "why", "Explain why a run, step, task or server is stuck."),
     "tasks": Entry("work_command", "tasks", "List tasks: the work of agents."),
@@ -64,7 +65,7 @@ COMMANDS = {
 }
 _PANELS = {
     "Run": ("run", "resume", "submit", "wait"),
-    "Inspect": ("list", "show", "logs", "query", "why", "tasks", "ps"),
+    "Inspect": ("list", "show", "logs", "diff", "query", "why", "tasks", "ps"),
     "Operate": (
         *("retry", "cancel", "pause", "unpause", "signal", "approvals", "flows"),
         *("schedule", "schedules", "doctor", "prune"),

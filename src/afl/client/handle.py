@@ -10,6 +10,7 @@ from afl.client.calls import Calls
 from afl.client.outcome import outputs_of
 from afl.operations.reason.reasons import Reason
 from afl.operations.reason.why import why
+from afl.operations.run.compare import RunComparison, compare_runs
 from afl.operations.run.control import Change, Retried, cancel, pause, retry, unpause
 from afl.operations.run.query import query
 from afl.operations.run.run_events import RunEvent, read_events
@@ -101,6 +102,10 @@ class RunHandle:
     def signal(self, name: str, value: Mapping[str, Any] | None = None, *, id: str = "") -> Delivery:
         """Deliver a signal; `id` names this delivery, so that a repeated one changes nothing."""
         return self._calls.call(send_signal, self.id, name, value, id=id)
+
+    def compare(self, other: str) -> RunComparison:
+        """This run beside another one, what differs first."""
+        return self._calls.call(compare_runs, self.id, other)
 
     def query(self, name: str) -> Any:
         """The value that the run has published under a name, or the results of a step."""

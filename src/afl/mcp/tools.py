@@ -46,7 +46,7 @@ _OPERATIONS = {
     **dict.fromkeys(("list_runs", "show_run", "show_step", "read_log", "query_run", "why"), LOOKS),
     **dict.fromkeys(("list_workflows", "show_workflow", "list_flows", "show_flow"), LOOKS),
     **dict.fromkeys(("list_tasks", "list_servers", "list_approvals", "show_approval"), LOOKS),
-    "list_signals": LOOKS,
+    **dict.fromkeys(("list_signals", "compare_runs"), LOOKS),
     **dict.fromkeys(("publish_workflows", "continue_step", "retry", "pause_run", "unpause_run"), CHANGES),
     **dict.fromkeys(("cancel_run", "reject_approval"), ENDS),
     **dict.fromkeys(("answer_approval", "send_signal"), ADDS),

@@ -48,6 +48,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("run_timeline", "run.run_timeline:run_timeline", "GET /runs/{run}/timeline", LOOK, "Draw a run over time"),
     _row("run_summary", "run.run_summary:run_summary", "GET /runs/{run}/summary", LOOK, "Show a run at a glance"),
     _row("show_step", "run.step_view:show_step", "GET /steps/{step:path}", LOOK, "Show a step: data, attempts, log, error"),
+    _row("compare_runs", "run.compare:compare_runs", "GET /compare", LOOK, "Compare two runs"),
     _row("query_run", "run.query:query", "GET /runs/{run}/query", LOOK, "Read values that a run has published"),
     _row("cancel_run", "run.control:cancel", "POST /runs/{run}/cancel", ACT, "End a run"),
     _row("pause_run", "run.control:pause", "POST /runs/{run}/pause", ACT, "Pause a run"),

@@ -67,7 +67,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
             *("list_flows", "show_flow"),
             *("run", "wait_for_run", "list_runs", "show_run", "show_step", "read_log", "query_run", "why"),
             *("continue_step", "retry", "pause_run", "unpause_run", "cancel_run"),
-            *("send_signal", "list_signals"),
+            *("send_signal", "list_signals", "compare_runs"),
             *("list_tasks", "list_servers"),
             *("list_approvals", "show_approval", "answer_approval", "reject_approval"),
         }
@@ -87,7 +87,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
     tell(store, story)
 
 
-_LOOKING = {"validate", "compile", "list", "show", "wait", "read", "query", "why"}
+_LOOKING = {"compare", "validate", "compile", "list", "show", "wait", "read", "query", "why"}
 
 
 def test_a_source_is_examined_and_compiled(store: MemoryStore) -> None:

@@ -7,6 +7,7 @@ from starlette.routing import BaseRoute
 from afl.dashboard.pages import (
     approvals,
     audit,
+    compare,
     parts,
     run,
     runs,
@@ -23,6 +24,7 @@ ROUTES: list[BaseRoute] = [
     *parts.routes,
     *runs.routes,
     *run.routes,
+    *compare.routes,
     *start.routes,
     *signals.routes,
     *approvals.routes,
