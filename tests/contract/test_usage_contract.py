@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from support.properties import tries
 
 from afl.kernel.database import connect
 from afl.kernel.errors import CapabilityError, InputError
+from afl.models.exchange import Exchange, Part
 from afl.models.usage import Usage
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
@@ -286,3 +288,20 @@ def test_what_is_reserved_is_never_more_than_the_budget(
         RUN, tokens=limit, spent_tokens=spent, reserved_tokens=open_calls
     )
     store.close()
+
+
+def test_what_was_said_is_kept_with_the_call_and_forgotten_on_its_own(kept: UsageStore) -> None:
+    said = Exchange(
+        [Part("text", "How much is it? ☂", length=17)], [Part("tool-call", '{"sum":1}', "Sum", 9)]
+    )
+    kept.record_usage(replace(a_record("s1"), time=1_000), said)
+    kept.record_usage(replace(a_record("s1"), time=3_000), said)
+    kept.record_usage(replace(a_record("s1"), time=2_000))
+    kept.record_usage(a_record("s2"), said)
+    assert [call.exchange for call in kept.get_calls(RUN, "s1", 10)] == [said, said, None]
+    assert [call.record.time for call in kept.get_calls(RUN, "s1", 2)] == [1_000, 3_000]
+    assert kept.forget_exchanges(3_000, 10) == 1
+    assert kept.forget_exchanges(3_000, 10) == 0
+    assert [call.exchange for call in kept.get_calls(RUN, "s1", 10)] == [None, said, None]
+    assert len(kept.get_usage(RUN)) == 4
+    assert kept.forget_exchanges(2**53, 1) == 1

@@ -136,6 +136,12 @@ class Settings:
         Integer(0, 36_500),
         "Ended runs, and ended tasks of no run, are deleted after this many days; 0 keeps them.",
     )
+    model_calls_days: int = setting(
+        "AFL_MODEL_CALLS_DAYS",
+        30,
+        Integer(0, 36_500),
+        "Prompts and replies of models are kept for this many days, by a runner; 0: they are not stored at all.",
+    )
     log_level: str = setting(
         "AFL_LOG_LEVEL",
         "INFO",

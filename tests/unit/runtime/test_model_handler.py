@@ -68,3 +68,20 @@ def test_a_budget_that_is_used_up_is_no_failure_of_the_work(store: MemoryStore) 
         ask.handle({"i": 1}, context)
     assert refused.value.workflow_id == result.workflow_id
     assert len(model.requests) == 2
+
+
+def test_prompts_and_replies_are_kept_unless_they_are_switched_off(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def exchanges(**options: Any) -> list[list[str]]:
+        model = ScriptedModel(lambda request: calls(request.tools[-1].name, {"o": 7}))
+        ask = model_handler(model, store, **options)
+        result = run(store, {"First": lambda i: {"o": i}, "Second": ask})
+        (step,) = {each.step_id for each in SqlUsage(store.database).get_usage(result.workflow_id)}
+        found = SqlUsage(store.database).get_calls(result.workflow_id, step, 10)
+        return [[part.kind for part in each.exchange.reply] for each in found if each.exchange is not None]
+
+    assert exchanges() == [["tool-call"]]
+    assert exchanges(keep_exchanges=False) == []
+    monkeypatch.setenv("AFL_MODEL_CALLS_DAYS", "0")
+    assert exchanges() == []

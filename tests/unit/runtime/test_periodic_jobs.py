@@ -9,10 +9,13 @@ import pytest
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Query
+from afl.models.exchange import Exchange, Part
 from afl.runtime.entities import LogDefinition, RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.persistence.usage import UsageRecord
 from afl.runtime.runner import periodic_jobs as jobs
+from afl.runtime.stores.sql_store.usage import SqlUsage
 from afl.runtime.types import WorkflowId
 
 MANY = 450
@@ -118,3 +121,15 @@ def test_runs_that_cannot_be_removed_keep_no_tasks(
         clock.now += 60
     assert (left(store, "runs"), left(store, "tasks")) == (1, 0)
     assert sum("old runs" in each.getMessage() for each in caplog.records if each.levelname == "ERROR") == 1
+
+
+def test_prompts_and_replies_go_after_their_own_time_and_what_was_used_stays(
+    store: MemoryStore, clock: SimpleNamespace
+) -> None:
+    usage = SqlUsage(store.database)
+    said = Exchange([Part("text", "How long is a whale?")], [Part("text", "30 meters")])
+    for days in (4, 1):
+        time = wall_ms() - days * DAY_MS
+        usage.record_usage(UsageRecord("run", "step", "task", "m", 1, 1, time=time), said)
+    poll(jobs.periodic_jobs_of(store, Evaluator(store), retention_days=0, model_calls_days=2))
+    assert [call.exchange for call in usage.get_calls("run", "step", 9)] == [None, said]

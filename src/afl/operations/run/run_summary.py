@@ -13,11 +13,12 @@ from afl.operations.run.run_programs import program_cache
 from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
-from afl.runtime.persistence.usage import Budget, UsageRecord, UsageTotal, check_limits, total
+from afl.runtime.persistence.usage import Budget, ModelCall, UsageRecord, UsageTotal, check_limits, total
 from afl.runtime.program.program import Program
 from afl.runtime.stores.usage_store import budget_store, usage_store
 
 _AROUND = 2
+_MOST_CALLS = 500
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,12 @@ def get_usage(store: PersistenceAPI, run: str) -> list[UsageRecord]:
     """The calls to models in a run; none where the store keeps no record of them."""
     kept = usage_store(store)
     return kept.get_usage(run) if kept is not None else []
+
+
+def get_calls(store: PersistenceAPI, run: str, step: str) -> list[ModelCall]:
+    """The calls to models for a step, with what was said in them where that is kept."""
+    kept = usage_store(store)
+    return kept.get_calls(run, step, _MOST_CALLS) if kept is not None else []
 
 
 def usage_by(records: Iterable[UsageRecord], places: Mapping[str, str]) -> dict[str, UsageTotal]:

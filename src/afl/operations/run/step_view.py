@@ -20,11 +20,11 @@ from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_log import LogLine, entries, log_line
 from afl.operations.run.run_programs import program_cache
-from afl.operations.run.run_summary import Excerpt, excerpt, get_usage
+from afl.operations.run.run_summary import Excerpt, excerpt, get_calls
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.persistence.usage import UsageRecord, UsageTotal, total
+from afl.runtime.persistence.usage import ModelCall, UsageTotal, total
 from afl.runtime.program import paths
 from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.program import Program
@@ -90,7 +90,7 @@ class StepView:
     tasks: list[StepTask] = field(default_factory=list)
     attempts: list[AttemptView] = field(default_factory=list)
     usage: UsageTotal | None = None
-    calls: list[UsageRecord] = field(default_factory=list)
+    calls: list[ModelCall] = field(default_factory=list)
     logs: list[LogLine] = field(default_factory=list)
     reason: Reason | None = None
     inside: list[Element] = field(default_factory=list)
@@ -139,7 +139,7 @@ class _StepReader:
         failure = step.transition.error if step is not None else None
         failure = failure if isinstance(failure, StepFailure) and state == "failed" else None
         location = (statement.location if statement is not None else None) or {}
-        calls = [each for each in get_usage(self._store, self._id) if each.step_id == self._place.id]
+        calls = get_calls(self._store, self._id, self._place.id)
         return StepView(
             run=self._id,
             workflow=self._run.workflow_name,
@@ -164,7 +164,7 @@ class _StepReader:
             caught=caught,
             tasks=[self._task(each) for each in tasks],
             attempts=step_attempts(self._store, tasks, self._snapshot.owner),
-            usage=total(calls) if calls else None,
+            usage=total(each.record for each in calls) if calls else None,
             calls=calls,
             logs=self._logs(),
             reason=step_reason(self._snapshot, self._place)

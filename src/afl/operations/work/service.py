@@ -66,6 +66,7 @@ def make_service(
         http_port=options.http_port or 0,
         http_host=settings.http_host,
         retention_days=settings.retention_days,
+        model_calls_days=settings.model_calls_days,
     )
     given = notices or Notices()
     return RunnerService(

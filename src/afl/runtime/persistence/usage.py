@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from afl.kernel.errors import AgentFlowError, InputError
+from afl.models.exchange import Exchange
 from afl.models.usage import Usage
 
 RESERVATION_MS = 15 * 60 * 1000  # longer than any call may take; the proof of a death ends it sooner
@@ -46,6 +47,14 @@ class UsageRecord:
     def usage(self) -> Usage:
         """Its tokens."""
         return Usage(self.input_tokens, self.output_tokens, self.cache_read_tokens, self.cache_write_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """A call with what was said in it; `exchange` is None if that was not kept, or is no longer."""
+
+    record: UsageRecord
+    exchange: Exchange | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +169,9 @@ class BudgetStore(Protocol):
         ended by the store's clock, or whose maker is proven dead, do not count.
         """
 
-    def settle(self, reservation: str | None, record: UsageRecord | None) -> None:
+    def settle(
+        self, reservation: str | None, record: UsageRecord | None, exchange: Exchange | None = None
+    ) -> None:
         """The call is over: end its reservation and record what it used (None: nothing), in one transaction."""
 
 
@@ -171,8 +182,14 @@ class UsageStore(Protocol):
     def budgets(self) -> BudgetStore | None:
         """The budgets of the same store; None where there are none."""
 
-    def record_usage(self, record: UsageRecord) -> None:
-        """Append a record."""
+    def record_usage(self, record: UsageRecord, exchange: Exchange | None = None) -> None:
+        """Append a record, with what was said if that is to be kept."""
 
     def get_usage(self, workflow_id: str) -> list[UsageRecord]:
         """The records of a run, in the order in which they were made."""
+
+    def get_calls(self, workflow_id: str, step_id: str, limit: int) -> list[ModelCall]:
+        """The first calls of a step with what was said in them, in the order in which they were made."""
+
+    def forget_exchanges(self, before: int, limit: int) -> int:
+        """Remove what was said in up to so many calls before a time; what they used stays. How many there were."""

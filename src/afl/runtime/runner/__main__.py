@@ -73,6 +73,7 @@ def _serve(given: argparse.Namespace) -> None:
         http_port=given.port,
         http_host=settings.http_host,
         retention_days=settings.retention_days,
+        model_calls_days=settings.model_calls_days,
     )
     try:
         with capturing():

@@ -30,6 +30,7 @@ class RunnerConfig:
     http: bool = True
     http_host: str = "127.0.0.1"
     retention_days: int = 0
+    model_calls_days: int = 30
     capture_logging: bool = False
 
     def __post_init__(self) -> None:

@@ -10,8 +10,10 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.isolation import Isolation
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.usage import UsageStore
 from afl.runtime.recovery.sweep import continue_lost_steps, receive_lost_signals
 from afl.runtime.schedules import WorkflowSchedules
+from afl.runtime.stores.usage_store import usage_store
 
 _log = logging.getLogger(__name__)
 Job = Callable[[], object]
@@ -26,7 +28,9 @@ _SINGLES_BATCH = 200
 _DAY_MS = 86_400_000
 
 
-def periodic_jobs_of(store: PersistenceAPI, evaluator: Evaluator, retention_days: int) -> list[Job]:
+def periodic_jobs_of(
+    store: PersistenceAPI, evaluator: Evaluator, retention_days: int, model_calls_days: int = 30
+) -> list[Job]:
     """The jobs for a store: those it can do, some of them less often than at each poll."""
     jobs: list[Job] = [_rarely(_LOST_STEPS_SECONDS, lambda: _help_on(evaluator))]
     schedules = WorkflowSchedules.of(store)
@@ -35,7 +39,14 @@ def periodic_jobs_of(store: PersistenceAPI, evaluator: Evaluator, retention_days
     if retention_days and "retention" in store.capabilities:
         apart = Isolation(_log, "retention")
         jobs.append(_rarely(_RETENTION_SECONDS, lambda: _prune(store, retention_days, apart)))
+    kept = usage_store(store)
+    if kept is not None:
+        jobs.append(_rarely(_RETENTION_SECONDS, lambda: _forget_exchanges(kept, model_calls_days)))
     return jobs
+
+
+def _forget_exchanges(kept: UsageStore, days: int) -> bool:
+    return kept.forget_exchanges(wall_ms() - days * _DAY_MS, _SINGLES_BATCH) == _SINGLES_BATCH
 
 
 def _help_on(evaluator: Evaluator) -> bool:

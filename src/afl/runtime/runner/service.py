@@ -188,7 +188,12 @@ class RunnerService:
         )
 
     def _hooks(self) -> WorkerHooks:
-        jobs = periodic_jobs_of(self._persistence, self._evaluator, self._config.retention_days)
+        jobs = periodic_jobs_of(
+            self._persistence,
+            self._evaluator,
+            self._config.retention_days,
+            self._config.model_calls_days,
+        )
         return WorkerHooks(stored=self._stored, periodic_jobs=jobs)
 
     def _serve_system_tasks(self, worker: Worker, hooks: WorkerHooks) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.models.errors import ModelError
+from afl.models.exchange import Exchange
 from afl.models.messages import Reply, Request
 from afl.models.model import Model, OnText
 from afl.models.usage import PRICES, Prices, Usage
@@ -27,8 +28,17 @@ class Place:
 class MeteredModel:
     """The same model. BudgetExceeded, and no call, when the run's budget has no room for what a call may cost."""
 
-    def __init__(self, model: Model, kept: UsageStore, place: Place, prices: Prices = PRICES) -> None:
+    def __init__(
+        self,
+        model: Model,
+        kept: UsageStore,
+        place: Place,
+        prices: Prices = PRICES,
+        *,
+        keep_exchanges: bool = False,
+    ) -> None:
         self._model = model
+        self._keep_exchanges = keep_exchanges
         self._kept = kept
         self._place = place
         self._prices = prices
@@ -51,7 +61,8 @@ class MeteredModel:
         except BaseException:
             self._settle(reservation, asked, Usage())
             raise
-        self._settle(reservation, reply.model or asked, reply.usage, asked)
+        exchange = Exchange.of(request, reply) if self._keep_exchanges else None
+        self._settle(reservation, reply.model or asked, reply.usage, asked, exchange)
         return reply
 
     def _reserve(self, request: Request, model: str) -> str | None:
@@ -62,13 +73,20 @@ class MeteredModel:
         cost = self._prices.cost(model, most)
         return budgets.reserve(self._place.workflow_id, model=model, usd=cost, tokens=most.total_tokens)
 
-    def _settle(self, reservation: str | None, model: str, usage: Usage, asked: str = "") -> None:
+    def _settle(
+        self,
+        reservation: str | None,
+        model: str,
+        usage: Usage,
+        asked: str = "",
+        exchange: Exchange | None = None,
+    ) -> None:
         record = self._record(model, usage, asked) if usage.total_tokens else None
         budgets = self._kept.budgets
         if budgets is not None:
-            budgets.settle(reservation, record)
+            budgets.settle(reservation, record, exchange)
         elif record is not None:
-            self._kept.record_usage(record)
+            self._kept.record_usage(record, exchange)
 
     def _record(self, model: str, usage: Usage, asked: str) -> UsageRecord:
         cost = self._prices.cost(model, usage)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from afl.kernel.errors import InputError, PayloadError
+from afl.kernel.settings import load_settings
 from afl.models.conversation import CORRECTIONS, ROUNDS, Question, ask
 from afl.models.messages import MAX_TOKENS
 from afl.models.model import Model, OnText
@@ -31,7 +32,10 @@ from afl.runtime.types import WorkflowId
 
 
 class ModelHandler:
-    """Asks a model for the results of facets. Its use is recorded in the store, within the budget of the run."""
+    """Asks a model for the results of facets. Its use is recorded in the store, within the budget of the run.
+
+    `keep_exchanges` says whether prompts and replies are stored as well; None: as AFL_MODEL_CALLS_DAYS says.
+    """
 
     def __init__(
         self,
@@ -45,8 +49,12 @@ class ModelHandler:
         rounds: int = ROUNDS,
         prices: Prices = PRICES,
         on_text: OnText | None = None,
+        keep_exchanges: bool | None = None,
     ) -> None:
         self.model = model
+        self._keep_exchanges = (
+            load_settings().model_calls_days > 0 if keep_exchanges is None else keep_exchanges
+        )
         self._programs = ProgramCache(store)
         self._kept = usage_store(store)
         self._tools = [tool_from(tool) for tool in tools]
@@ -84,7 +92,9 @@ class ModelHandler:
         return ask(self._metered(place), question, on_text=self._on_text).value
 
     def _metered(self, place: Place) -> Model:
-        return self.model if self._kept is None else MeteredModel(self.model, self._kept, place, self._prices)
+        if self._kept is None:
+            return self.model
+        return MeteredModel(self.model, self._kept, place, self._prices, keep_exchanges=self._keep_exchanges)
 
     def _declaration(self, context: HandlerContext) -> Declaration:
         found = self._programs.of_run(WorkflowId(context.workflow_id)).declaration(context.facet)

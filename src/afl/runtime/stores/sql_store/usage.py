@@ -8,9 +8,17 @@ from dataclasses import dataclass
 from afl.kernel.database import Database, Row, Schema, Transaction, queries
 from afl.kernel.ids import random_id
 from afl.kernel.presence import Life
-from afl.runtime.persistence.usage import RESERVATION_MS, Budget, BudgetExceeded, UsageRecord, check_limits
+from afl.models.exchange import Exchange
+from afl.runtime.persistence.usage import (
+    RESERVATION_MS,
+    Budget,
+    BudgetExceeded,
+    ModelCall,
+    UsageRecord,
+    check_limits,
+)
 
-SCHEMA = Schema("afl.runtime.stores.sql_store", "sql/usage", component="usage")
+SCHEMA = Schema("afl.runtime.stores.sql_store", "sql/usage", component="usage", base=2)
 
 _Q = queries("afl.runtime.stores.sql_store", "sql/usage")
 _BILLION = 1_000_000_000
@@ -29,11 +37,21 @@ class SqlUsage:
 
     # -- usage ------------------------------------------------------------------------------------------------
 
-    def record_usage(self, record: UsageRecord) -> None:
-        self._database.write(lambda tx: _insert(tx, record))
+    def record_usage(self, record: UsageRecord, exchange: Exchange | None = None) -> None:
+        self._database.write(lambda tx: _insert(tx, record, exchange))
 
     def get_usage(self, workflow_id: str) -> list[UsageRecord]:
         return [_record(row) for row in self._database.select(_Q.get_usage, workflow_id=workflow_id)]
+
+    def get_calls(self, workflow_id: str, step_id: str, limit: int) -> list[ModelCall]:
+        rows = self._database.select(_Q.get_calls, workflow_id=workflow_id, step_id=step_id, limit=limit)
+        return [
+            ModelCall(_record(row), Exchange.decode(row["exchange"]) if row["exchange"] else None)
+            for row in rows
+        ]
+
+    def forget_exchanges(self, before: int, limit: int) -> int:
+        return len(self._database.atomic(_Q.forget_exchanges, before=before, limit=limit))
 
     # -- budgets ----------------------------------------------------------------------------------------------
 
@@ -78,7 +96,9 @@ class SqlUsage:
         ended = {"workflow_id": workflow_id, "owners": dead}
         return self._database.write(lambda tx: tx.run(_Q.end_reservations_of, **ended)) > 0
 
-    def settle(self, reservation: str | None, record: UsageRecord | None) -> None:
+    def settle(
+        self, reservation: str | None, record: UsageRecord | None, exchange: Exchange | None = None
+    ) -> None:
         if reservation is None and record is None:
             return
 
@@ -86,7 +106,7 @@ class SqlUsage:
             if reservation is not None:
                 tx.run(_Q.end_reservation, id=reservation)
             if record is not None:
-                _insert(tx, record)
+                _insert(tx, record, exchange)
 
         self._database.write(work)
 
@@ -131,7 +151,7 @@ def forget(tx: Transaction, workflow_ids: Sequence[str]) -> None:
         tx.run(query, ids=list(workflow_ids))
 
 
-def _insert(tx: Transaction, record: UsageRecord) -> None:
+def _insert(tx: Transaction, record: UsageRecord, exchange: Exchange | None) -> None:
     tx.run(
         _Q.insert_usage,
         workflow_id=record.workflow_id,
@@ -144,6 +164,7 @@ def _insert(tx: Transaction, record: UsageRecord) -> None:
         cache_write_tokens=record.cache_write_tokens,
         cost=_stored(record.cost_usd),
         time=record.time,
+        exchange=None if exchange is None else exchange.encode(),
     )
 
 

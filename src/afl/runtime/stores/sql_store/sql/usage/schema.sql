@@ -10,10 +10,13 @@ create table afl_usage (
     cache_read_tokens {bigint} not null,
     cache_write_tokens {bigint} not null,
     cost {bigint},
-    time {bigint} not null
+    time {bigint} not null,
+    exchange text -- what was said, last so that sums do not read it; null: not kept, or no longer
 ) {strict};
 
 create index afl_usage_run on afl_usage (workflow_id, seq);
+create index afl_usage_time on afl_usage (time);
+create index afl_usage_exchanges on afl_usage (time) where exchange is not null;
 
 create table afl_budgets (
     workflow_id text primary key,

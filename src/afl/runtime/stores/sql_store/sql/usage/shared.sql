@@ -1,12 +1,20 @@
 -- name: insert_usage
 insert into afl_usage (
-    workflow_id, step_id, task_id, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost, time
+    workflow_id, step_id, task_id, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens, cost, time,
+    exchange
 ) values (
     :workflow_id, :step_id, :task_id, :model, :input_tokens, :output_tokens, :cache_read_tokens, :cache_write_tokens,
-    :cost, :time
+    :cost, :time, :exchange
 )
 -- name: get_usage
-select * from afl_usage where workflow_id = :workflow_id order by seq
+select workflow_id, step_id, task_id, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
+    cost, time from afl_usage where workflow_id = :workflow_id order by seq
+-- name: get_calls
+select * from afl_usage where workflow_id = :workflow_id and step_id = :step_id order by seq limit :limit
+-- name: forget_exchanges
+update afl_usage set exchange = null where seq in (
+    select seq from afl_usage where exchange is not null and time < :before order by time limit :limit
+) returning seq
 
 -- name: set_budget
 insert into afl_budgets (workflow_id, usd, tokens) values (:workflow_id, :usd, :tokens)
