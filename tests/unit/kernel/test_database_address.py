@@ -9,6 +9,7 @@ import pytest
 from afl.kernel.database import DEFAULT_URL, Query, connect
 from afl.kernel.database.address import safe_url
 from afl.kernel.errors import InputError, StoreError
+from afl.kernel.ids import random_id
 
 MAKE = Query.of("create table t (a {bigint}) {strict}")
 LOOK = Query.of("select a from t")
@@ -62,3 +63,15 @@ def test_each_memory_store_is_private() -> None:
         assert one.select(LOOK) == []
         with pytest.raises(StoreError, match="no such table"):
             other.select(LOOK)
+
+
+def test_the_first_read_of_many_rows_from_a_store_in_memory() -> None:
+    """Whether a statement writes is tried when it is first seen in a process; that must not end it early."""
+    text = "select r.i, (select s from t x where x.i = r.i) as s from t r order by i desc"
+    query = Query("texts", sqlite=f"{text} -- {random_id()}", postgres=None)
+    with connect("memory://") as database:
+        database.atomic(
+            Query("make", sqlite="create table t (i text primary key, s text) without rowid", postgres=None)
+        )
+        database.atomic(Query("fill", sqlite="insert into t values ('1', 'a'), ('2', 'b')", postgres=None))
+        assert [row["s"] for row in database.select(query)] == ["b", "a"]

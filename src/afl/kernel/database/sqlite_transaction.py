@@ -151,10 +151,11 @@ class MemoryReadTransaction(ReadTransaction):
     def _execute(self, query: Query, params: dict[str, Any]) -> sqlite3.Cursor:
         if query.sqlite_numbered in _known_reads:
             return super()._execute(query, params)
-        with self._refusing_writes():
-            cursor = super()._execute(query, params)
+        given = dict(params)
+        with self._refusing_writes():  # to its end: a change of query_only aborts a statement that is under way
+            super()._execute(query, given).fetchall()
         _known_reads.add(query.sqlite_numbered)
-        return cursor
+        return super()._execute(query, params)
 
     @contextmanager
     def _refusing_writes(self) -> Iterator[None]:
