@@ -12,6 +12,7 @@ from browser.looks import LOOKS, Look
 from browser.seeds import Seeds
 
 PAGES: dict[str, Callable[[Seeds], str]] = {
+    "overview": lambda seeds: "/overview",
     "runs": lambda seeds: "/runs",
     "graph": lambda seeds: f"/runs/{seeds.completed}?view=graph",
     "timeline": lambda seeds: f"/runs/{seeds.completed}?view=timeline",

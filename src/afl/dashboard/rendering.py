@@ -53,6 +53,7 @@ NAVIGATION = (
     Group(
         "Work",
         (
+            Section("overview", "Overview", "/overview", "v"),
             Section("runs", "Runs", "/runs", "r"),
             Section("start", "Start", "/start", "s"),
             Section("flows", "Flows", "/flows", "o"),

@@ -61,6 +61,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("why", "reason.why:why", "GET /why", LOOK, "Explain why something is stuck"),
     _row("prune_runs", "run.control:prune", "POST /prune", RULE, "Remove old runs", local=("batch", "progress")),
     _row("show_place", "run.place_view:show_place", "GET /runs/{run}/place", LOOK, "List the steps of one place"),
+    _row("overview", "run.overview:overview", "GET /overview", LOOK, "Show the figures of a period"),
     _row("badges", "run.run_summary:badges", "GET /badges", LOOK, "Count what is open"),
     _row("search", "search:search_store", "GET /search", LOOK, "Find runs, tasks, servers by what is known"),
     _row("compile", "program.sources:compile_source", "POST /compile", LOOK, "Look for mistakes in a source"),

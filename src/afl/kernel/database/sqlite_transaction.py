@@ -152,7 +152,9 @@ class MemoryReadTransaction(ReadTransaction):
         if query.sqlite_numbered in _known_reads:
             return super()._execute(query, params)
         given = dict(params)
-        with self._refusing_writes():  # to its end: a change of query_only aborts a statement that is under way
+        with (
+            self._refusing_writes()
+        ):  # to its end: a change of query_only aborts a statement that is under way
             super()._execute(query, given).fetchall()
         _known_reads.add(query.sqlite_numbered)
         return super()._execute(query, params)

@@ -52,6 +52,16 @@ class TaskCount:
     oldest: int
 
 
+@dataclass(frozen=True, slots=True)
+class RunFigure:
+    """A run as statistics need it. Times are of the wall clock, in milliseconds; `ended` is 0 while it is open."""
+
+    workflow: str
+    state: str
+    created: int
+    ended: int
+
+
 class CensusStore(Protocol):
     """Figures of the whole store."""
 
@@ -60,6 +70,9 @@ class CensusStore(Protocol):
 
     def count_runs(self) -> dict[str, int]:
         """Runs by state; a state that none has may be missing."""
+
+    def get_run_figures(self, since: int, limit: int) -> list[RunFigure]:
+        """Runs that were created at a time or later, newest first."""
 
 
 class OrphanKind(StrEnum):

@@ -58,6 +58,22 @@ class ModelCall:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageSum:
+    """What a model used on one day (of UTC, in days since 1970) in runs of a workflow.
+
+    `workflow` is empty for runs that are gone. `unpriced` counts calls that are not in `cost_usd`.
+    """
+
+    day: int
+    model: str
+    workflow: str
+    calls: int
+    tokens: int
+    cost_usd: float
+    unpriced: int
+
+
+@dataclass(frozen=True, slots=True)
 class UsageTotal:
     """Several calls together; `unpriced` is how many of them are not in `cost_usd`, their price being unknown."""
 
@@ -190,6 +206,12 @@ class UsageStore(Protocol):
 
     def get_calls(self, workflow_id: str, step_id: str, limit: int) -> list[ModelCall]:
         """The first calls of a step with what was said in them, in the order in which they were made."""
+
+    def sum_usage(self, since: int) -> list[UsageSum]:
+        """What was used at a time or later, by day, model and workflow."""
+
+    def sum_usage_by_tag(self, since: int, limit: int) -> dict[str, float]:
+        """What was spent at a time or later in runs with a tag (`key=value`), in US dollars: the largest ones."""
 
     def forget_exchanges(self, before: int, limit: int) -> int:
         """Remove what was said in up to so many calls before a time; what they used stays. How many there were."""

@@ -30,6 +30,6 @@ def _in_mongo(store: object) -> UsageStore | None:
         from afl.runtime.mongo_store import MongoStore  # noqa: PLC0415  needs an extra
     except MissingExtraError:  # then the store is none either
         return None
-    from afl.runtime.stores.mongo.collections import MongoUsage  # noqa: PLC0415  needs an extra
+    from afl.runtime.stores.mongo.usage import MongoUsage  # noqa: PLC0415  needs an extra
 
     return MongoUsage(store.connection) if isinstance(store, MongoStore) else None

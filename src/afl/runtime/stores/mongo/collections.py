@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -13,10 +12,8 @@ from pymongo.database import Database
 
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
 from afl.kernel.notify import Notifier, Subscription
-from afl.models.exchange import Exchange
 from afl.runtime.entities import TaskHold, TaskState
 from afl.runtime.persistence.changes import STEP_CONTINUE
-from afl.runtime.persistence.usage import BudgetStore, ModelCall, UsageRecord
 from afl.runtime.stores.mongo.connection import NOW, Connection, Document, open_notifier_of
 
 
@@ -255,57 +252,3 @@ def counted(name: str, more: int = 1) -> Document:
 def beginning(prefix: str) -> Document:
     """The condition that an id begins so."""
     return {"$regex": f"^{re.escape(prefix)}"}
-
-
-_FIELDS = [field.name for field in fields(UsageRecord)]
-_ORDER = [("workflow_id", ASCENDING), ("seq", ASCENDING)]
-
-
-class MongoUsage:
-    """The UsageStore protocol."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-        connection.call(lambda db: db.usage.create_index(_ORDER, name="usage_order_index"))
-        connection.call(
-            lambda db: db.usage.create_index(
-                "time", name="usage_exchange_index", partialFilterExpression={"exchange": {"$exists": True}}
-            )
-        )
-
-    @property
-    def budgets(self) -> BudgetStore | None:
-        return None
-
-    def record_usage(self, record: UsageRecord, exchange: Exchange | None = None) -> None:
-        document = {**asdict(record), "seq": self._connection.ticket(1).first}
-        if exchange is not None:
-            document["exchange"] = exchange.encode()
-        self._connection.call(lambda db: db.usage.insert_one(document))
-
-    def get_usage(self, workflow_id: str) -> list[UsageRecord]:
-        query = {"workflow_id": workflow_id}
-        found = self._connection.call(lambda db: list(db.usage.find(query, {"exchange": 0}, sort=_ORDER)))
-        return [_usage_record(each) for each in found]
-
-    def get_calls(self, workflow_id: str, step_id: str, limit: int) -> list[ModelCall]:
-        query = {"workflow_id": workflow_id, "step_id": step_id}
-        found = self._connection.call(lambda db: list(db.usage.find(query, sort=_ORDER, limit=limit)))
-        return [
-            ModelCall(_usage_record(each), Exchange.decode(each["exchange"]) if "exchange" in each else None)
-            for each in found
-        ]
-
-    def forget_exchanges(self, before: int, limit: int) -> int:
-        query = {"exchange": {"$exists": True}, "time": {"$lt": before}}
-
-        def forget(db: Any) -> int:
-            ids = [each["_id"] for each in db.usage.find(query, {"_id": 1}, sort=[("time", 1)], limit=limit)]
-            db.usage.update_many({"_id": {"$in": ids}}, {"$unset": {"exchange": ""}})
-            return len(ids)
-
-        return self._connection.call(forget)
-
-
-def _usage_record(document: Document) -> UsageRecord:
-    return UsageRecord(**{name: document[name] for name in _FIELDS})

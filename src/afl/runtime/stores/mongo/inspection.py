@@ -10,7 +10,7 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
-from afl.runtime.persistence.inspection import OrphanKind, Orphans, TaskCount
+from afl.runtime.persistence.inspection import OrphanKind, Orphans, RunFigure, TaskCount
 from afl.runtime.step import StepLine
 from afl.runtime.stores.mongo.collections import NEWEST_RUN, OLDEST_FIRST, Collections
 from afl.runtime.stores.mongo.connection import Document
@@ -139,6 +139,17 @@ class CensusCollection(Collections):
         group = {"_id": "$state", "count": {"$sum": 1}}
         found = self.connection.call(lambda database: list(database.runs.aggregate([{"$group": group}])))
         return {each["_id"]: each["count"] for each in found}
+
+    def get_run_figures(self, since: int, limit: int) -> list[RunFigure]:
+        wanted = {"workflow_name": 1, "state": 1, "created": 1, "ended": 1, "_id": 0}
+        found = self.connection.call(
+            lambda database: list(
+                database.runs.find({"created": {"$gte": since}}, wanted, sort=[("created", -1)], limit=limit)
+            )
+        )
+        return [
+            RunFigure(each["workflow_name"], each["state"], each["created"], each["ended"]) for each in found
+        ]
 
 
 _OPEN_TASK: Document = {"state": {"$in": [TaskState.PENDING, TaskState.RUNNING]}}

@@ -7,7 +7,7 @@ from typing import Any
 from afl.kernel.database import Row, Transaction
 from afl.kernel.notify import separate_notifier
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.persistence.inspection import OrphanKind, Orphans, TaskCount
+from afl.runtime.persistence.inspection import OrphanKind, Orphans, RunFigure, TaskCount
 from afl.runtime.step import StepLine
 from afl.runtime.stores.round_trip import is_received
 from afl.runtime.stores.sql_store.servers import LockTables
@@ -69,6 +69,10 @@ class CensusTables(Tables):
 
     def count_runs(self) -> dict[str, int]:
         return {row["state"]: row["count"] for row in self.database.select(Q.count_runs)}
+
+    def get_run_figures(self, since: int, limit: int) -> list[RunFigure]:
+        rows = self.database.select(Q.run_figures, since=since, limit=limit)
+        return [RunFigure(row["workflow_name"], row["state"], row["created"], row["ended"]) for row in rows]
 
 
 _QUERIES = {

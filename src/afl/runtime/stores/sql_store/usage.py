@@ -15,6 +15,7 @@ from afl.runtime.persistence.usage import (
     BudgetExceeded,
     ModelCall,
     UsageRecord,
+    UsageSum,
     check_limits,
 )
 
@@ -49,6 +50,24 @@ class SqlUsage:
             ModelCall(_record(row), Exchange.decode(row["exchange"]) if row["exchange"] else None)
             for row in rows
         ]
+
+    def sum_usage(self, since: int) -> list[UsageSum]:
+        return [
+            UsageSum(
+                day=int(row["day"]),
+                model=row["model"],
+                workflow=row["workflow"],
+                calls=row["calls"],
+                tokens=int(row["tokens"]),
+                cost_usd=int(row["cost"]) / _BILLION,
+                unpriced=row["unpriced"],
+            )
+            for row in self._database.select(_Q.sum_usage, since=since)
+        ]
+
+    def sum_usage_by_tag(self, since: int, limit: int) -> dict[str, float]:
+        rows = self._database.select(_Q.sum_usage_by_tag, since=since, limit=limit)
+        return {row["tag"]: int(row["cost"]) / _BILLION for row in rows}
 
     def forget_exchanges(self, before: int, limit: int) -> int:
         return len(self._database.atomic(_Q.forget_exchanges, before=before, limit=limit))

@@ -931,6 +931,8 @@ select task_list_name as task_list, name, state, hold, via, count(*) as count, m
 ) as open_tasks group by task_list_name, name, state, hold, via
 -- name: count_runs
 select state, count(*) as count from afl_runs group by state
+-- name: run_figures
+select workflow_name, state, created, ended from afl_runs where created >= :since order by created desc limit :limit
 -- name: get_tasks_by_step
 select * from afl_tasks where step_id = :step_id and step_id <> '' order by seq
 

@@ -11,6 +11,16 @@ select workflow_id, step_id, task_id, model, input_tokens, output_tokens, cache_
     cost, time from afl_usage where workflow_id = :workflow_id order by seq
 -- name: get_calls
 select * from afl_usage where workflow_id = :workflow_id and step_id = :step_id order by seq limit :limit
+-- name: sum_usage
+select u.time / 86400000 as day, u.model, coalesce(r.workflow_name, '') as workflow, count(*) as calls,
+    sum(u.input_tokens + u.output_tokens + u.cache_read_tokens + u.cache_write_tokens) as tokens,
+    coalesce(sum(u.cost), 0) as cost, count(*) - count(u.cost) as unpriced
+from afl_usage u left join afl_runs r on r.workflow_id = u.workflow_id
+where u.time >= :since group by 1, 2, 3 order by 1, 2, 3
+-- name: sum_usage_by_tag
+select t.tag, coalesce(sum(u.cost), 0) as cost
+from afl_usage u join afl_tags t on t.workflow_id = u.workflow_id
+where u.time >= :since group by t.tag order by 2 desc, 1 limit :limit
 -- name: forget_exchanges
 update afl_usage set exchange = null where seq in (
     select seq from afl_usage where exchange is not null and time < :before order by time limit :limit
