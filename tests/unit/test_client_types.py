@@ -59,3 +59,13 @@ def test_mypy_reveals_precise_types(tmp_path: Path) -> None:
     told = subprocess.run(command, cwd=root, capture_output=True, text=True).stdout
     revealed = re.findall(r'Revealed type is "(.*)"', told)
     assert [re.sub(r"[\w.]+\.(\w+)", r"\1", each) for each in revealed] == REVEALED, told
+
+
+def test_pyright_reveals_precise_types(tmp_path: Path) -> None:
+    """By the build of Pyright that needs no Node.js of its own."""
+    file = tmp_path / "snippet.py"
+    file.write_text(SNIPPET)
+    command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable, str(file)]
+    told = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True).stdout
+    revealed = re.findall(r'information: Type of ".*" is "(.*)"', told)
+    assert revealed == REVEALED, told
