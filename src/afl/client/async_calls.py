@@ -25,7 +25,7 @@ from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")
 T = TypeVar("T")
-_THREADS = 3
+_THREADS = 2
 _POLLS = 32  # of a server: streams at a time, each while it waits
 _POLL_SECONDS = 2.0  # how long closing may have to wait for one
 
@@ -115,7 +115,7 @@ class AsyncCalls:
         if self._ends is None:
             if isinstance(self._client, StoreClient):
                 store = await self.in_thread(self.open_store)
-                self._ends = self._ends or StoreRunEnds(store, self.in_thread)
+                self._ends = self._ends or StoreRunEnds(store)
             else:
                 self._ends = PolledRunEnds(self.poll)
         try:

@@ -1,11 +1,12 @@
-"""Waiting for the ends of runs in asyncio: one subscription, or one request at a time, for any number of waiters."""
+"""Waiting for the ends of runs in asyncio: one thread, or one request at a time, for any number of waiters."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any
 
 from afl.kernel.errors import AgentFlowError, NotFoundError, StoreUnavailable
 from afl.operations.run.waiting import MOST_RUNS, RunEnd, RunEnds, ended_runs, wait_for_any
@@ -13,38 +14,32 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.topics import run_topic
 
 _POLL_SECONDS = 5.0  # a notification may be lost
-_RETRY_SECONDS = 0.5  # the store or the server is away
+_RETRY_SECONDS = 0.5  # the store is away
 _LONG_POLL_SECONDS = 2.0
-
-InThread = Callable[[Callable[[], Any]], Awaitable[Any]]
 
 
 class RunEndWaiters(ABC):
-    """Futures of those who wait, by run, and the task that resolves them. The task is there while somebody waits."""
+    """Futures of those who wait, by run; whoever implements it resolves them."""
 
     def __init__(self) -> None:
         self._futures: dict[str, set[asyncio.Future[RunEnd]]] = {}
-        self._task: asyncio.Task[None] | None = None
 
     async def end_of(self, run: str) -> RunEnd:
         """Where a run stands when it is over. NotFoundError if it is not in the store, or no longer."""
         future: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
+        is_new = run not in self._futures
         self._futures.setdefault(run, set()).add(future)
-        self._changed()
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work(), name="afl-run-ends")
+        if is_new:
+            self._changed()
         try:
             return await future
         finally:
             self._forget(run, future)
 
     async def close(self) -> None:
-        """End the task, and every wait as canceled."""
+        """End every wait as canceled."""
         for future in [each for futures in self._futures.values() for each in futures]:
             future.cancel()
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.gather(self._task, return_exceptions=True)
 
     def _forget(self, run: str, future: asyncio.Future[RunEnd]) -> None:
         futures = self._futures.get(run, set())
@@ -70,54 +65,72 @@ class RunEndWaiters(ABC):
 
     @abstractmethod
     def _changed(self) -> None:
-        """Somebody waits for a run, or nobody waits any more."""
-
-    @abstractmethod
-    async def _work(self) -> None: ...
+        """Somebody waits for another run, or nobody waits any more."""
 
 
 class StoreRunEnds(RunEndWaiters):
-    """On a store: one subscription; what is notified is read from the store, all of it together."""
+    """On a store: a thread with one subscription. What is notified it reads itself, all of it together, so that a
+    result takes two changes of thread: from the listener to this one, and from this one to the event loop."""
 
-    def __init__(self, store: PersistenceAPI, in_thread: InThread) -> None:
+    def __init__(self, store: PersistenceAPI) -> None:
         super().__init__()
         self._store = store
-        self._in_thread = in_thread
+        self._loop = asyncio.get_running_loop()
         self._subscription = store.subscribe([])
+        self._thread: threading.Thread | None = None
 
     def _changed(self) -> None:
-        self._subscription.wake()
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work, name="afl-run-ends", daemon=True)
+            self._thread.start()
+        else:
+            self._subscription.wake()
 
     async def close(self) -> None:
         await super().close()
         self._subscription.close()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join)
 
-    async def _work(self) -> None:
+    def _work(self) -> None:
         known: set[str] = set()
         due: set[str] = set()
-        while self._futures:
-            if new := self._futures.keys() - known:
-                known = set(self._futures)
-                self._subscription.change(map(run_topic, known))  # before the look into the store
+        while not self._subscription.closed:
+            wanted = set(self._futures.copy())
+            if new := wanted - known:
+                self._subscription.change(map(run_topic, wanted))  # before the look into the store
                 due |= new
-            due &= self._futures.keys()
-            failed = bool(due) and not await self._look(sorted(due))
-            notified = await self._subscription.wait_async(_RETRY_SECONDS if failed else _POLL_SECONDS)
-            if failed or not (notified or self._futures.keys() - known):
-                due = set(self._futures)
+            known = wanted
+            due &= wanted
+            failed = bool(due) and not self._look(sorted(due))
+            notified = self._subscription.wait(
+                _RETRY_SECONDS if failed else _POLL_SECONDS if wanted else None
+            )
+            if notified and not failed:
+                due = {run for run in wanted if run_topic(run) in notified}
+            elif failed or wanted == self._futures.keys():
+                due = set(wanted)  # also when nothing was notified for long
             else:
-                due = {run for run in self._futures if run_topic(run) in notified}
-        self._subscription.change([])
+                due = set()
 
-    async def _look(self, runs: list[str]) -> bool:
+    def _look(self, runs: list[str]) -> bool:
         """Resolve those that are over; False if the store is away for now."""
         try:
-            self._resolve(await self._in_thread(lambda: ended_runs(self._store, runs)))
+            found = ended_runs(self._store, runs)
         except StoreUnavailable:
             return False
         except AgentFlowError as error:
-            self._fail(runs, error)
+            self._in_loop(self._fail, runs, error)
+        else:
+            if found.ended or found.unknown:
+                self._in_loop(self._resolve, found)
         return True
+
+    def _in_loop(self, function: Callable[..., None], *args: object) -> None:
+        with contextlib.suppress(
+            RuntimeError
+        ):  # the loop is closed, and with it everybody who waited is gone
+            self._loop.call_soon_threadsafe(function, *args)
 
 
 class PolledRunEnds(RunEndWaiters):
@@ -128,9 +141,18 @@ class PolledRunEnds(RunEndWaiters):
         self._call = call
         self._asked: set[str] = set()
         self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
 
     def _changed(self) -> None:
         self._news.set()
+        if self._futures and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._work(), name="afl-run-ends")
+
+    async def close(self) -> None:
+        await super().close()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
 
     async def _work(self) -> None:
         polls: set[asyncio.Task[None]] = set()
