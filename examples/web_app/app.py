@@ -17,7 +17,7 @@ from afl.kernel.extras import require_extras
 
 require_extras("web")
 
-from fastapi import FastAPI, HTTPException
+from fastapi import FastAPI, Header, HTTPException
 from fastapi.responses import HTMLResponse, StreamingResponse
 from pydantic import BaseModel
 
@@ -90,12 +90,12 @@ async def result(order: str) -> dict[str, Any]:
 
 
 @app.get("/orders/{order}/events")
-async def events(order: str, after: str = "") -> StreamingResponse:
-    """Server-sent events. A browser that lost its connection goes on behind the last event it had."""
+async def events(order: str, last_event_id: str = Header("")) -> StreamingResponse:
+    """Server-sent events. A browser that lost its connection sends the id of the last one, and misses nothing."""
     handle = await app.state.flow.get(f"order-{order}")
 
     async def stream() -> AsyncIterator[str]:
-        async for event in handle.events(after=after):
+        async for event in handle.events(after=last_event_id):
             yield f"id: {event.position}\ndata: {json.dumps(asdict(event))}\n\n"
 
     return StreamingResponse(stream(), media_type="text/event-stream")

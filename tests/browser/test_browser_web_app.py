@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import subprocess
-import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Page, expect
-from support.eventually import eventually
+from support.web_app import free_port, web_app
 
 from browser.page_watch import PageWatch
-
-FOLDER = Path(__file__).parents[2] / "examples/web_app"
 
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Iterator[str]:
     """Its address."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port = taken.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "uvicorn", "--app-dir", str(FOLDER), "--port", str(port), "app:app"]
-    environment = {**os.environ, "AFL_STORE": f"sqlite:///{tmp_path}/orders.db"}
-    with subprocess.Popen([*command, "--log-level", "warning"], env=environment) as server:
-        eventually(lambda: _answers(url), server.poll)
-        yield url
-        server.terminate()
-
-
-def _answers(url: str) -> bool:
-    try:
-        with urllib.request.urlopen(url, timeout=10):
-            return True
-    except urllib.error.URLError:
-        return False
+    port = free_port()
+    with web_app(f"sqlite:///{tmp_path}/orders.db", port):
+        yield f"http://127.0.0.1:{port}"
 
 
 def test_an_order_is_sent_followed_and_released(page: Page, watch: PageWatch, shop: str) -> None:

@@ -226,10 +226,11 @@ def check_same(earlier: RunDefinition, asked: RunDefinition, key: str = "") -> N
         for name, one, other in (
             ("workflow", earlier.workflow_name, asked.workflow_name),
             ("program", earlier.program_hash, asked.program_hash),
-            ("inputs", codec.encode_canonical(earlier.inputs), codec.encode_canonical(asked.inputs)),
         )
         if one != other
     ]
+    if inputs := _differing_inputs(earlier.inputs, asked.inputs):
+        differing.append(f"inputs ({', '.join(inputs)})")
     if not differing and not earlier.parent_step:
         return
     name = f"the idempotency key {key!r}" if key else f"the id {asked.workflow_id!r}"
@@ -239,6 +240,17 @@ def check_same(earlier: RunDefinition, asked: RunDefinition, key: str = "") -> N
         f"{name} is that of run {earlier.workflow_id} of {earlier.workflow_name}, created at "
         f"{clock(earlier.created)}; this start of {asked.workflow_name} differs in its {' and '.join(differing)}"
     )
+
+
+def _differing_inputs(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    missing = object()
+    return [
+        name
+        for name in dict.fromkeys([*one, *other])
+        if (a := one.get(name, missing)) is missing
+        or (b := other.get(name, missing)) is missing
+        or codec.encode_canonical(a) != codec.encode_canonical(b)
+    ]
 
 
 def submit_source(
