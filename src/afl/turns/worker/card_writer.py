@@ -29,9 +29,11 @@ class CardWriter:
 
     def thought(self, reply: Reply) -> NewCard:
         """The reply of the model with its calls; every call gets an id that is unique in the project."""
-        calls = [
-            {"id": new_id("call"), "name": use.name, "arguments": dict(use.input)} for use in reply.tool_uses
-        ]
+        calls: list[dict[str, Any]] = []
+        for use in reply.tool_uses:
+            calls.append({"id": new_id("call"), "name": use.name, "arguments": dict(use.input)})
+            if use.details:
+                calls[-1]["details"] = dict(use.details)
         return self._card(CardType.AGENT_THOUGHT, thought_content(reply), tool_calls=calls)
 
     def requested_call(self, tool_name: str, arguments: Mapping[str, Any]) -> NewCard:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-import msgspec
+from msgspec import structs
 
 from afl.kernel.errors import InputError
 from afl.models import Tool
 from afl.models.messages import MAX_TOKENS
+from afl.models.settings import ModelSettings, read_settings
 from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
@@ -19,13 +20,21 @@ from afl.turns.tools.local import LocalTool, Toolbox, near
 from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.tools.submit import SUBMIT_RESULT, Field, submit_tool
 
+LLM_CONFIG = "llm_config"  # in a profile, and in the metadata of an instruction
 
-class LlmConfig(msgspec.Struct, frozen=True):
+
+class LlmConfig(ModelSettings, frozen=True, kw_only=True):
     """How the model is called; an empty name is the worker's own model."""
 
     model: str = ""
     max_tokens: int = MAX_TOKENS
     stream: bool = True
+
+    def with_call(self, given: Mapping[str, Any] | None) -> LlmConfig:
+        """With the settings of one call over those of the agent; InputError for what is no setting."""
+        if not given:
+            return self
+        return read_settings(LlmConfig, {**structs.asdict(self), **given}, "llm_config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +72,11 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
     prompt = data.get("system_prompt_template", "")
     if not isinstance(prompt, str):
         raise InputError(f"profile {name}: system_prompt_template must be text")
-    try:
-        llm = msgspec.convert(data.get("llm_config") or {}, LlmConfig)
-    except msgspec.ValidationError as error:
-        raise InputError(f"profile {name}: llm_config: {error}") from error
+    config = data.get(LLM_CONFIG) or {}
+    if not isinstance(config, Mapping):
+        raise InputError(f"profile {name}: llm_config is {config!r}; expected settings by name")
+    known = {key: value for key, value in config.items() if key in LlmConfig.__struct_fields__}
+    llm = read_settings(LlmConfig, known, f"profile {name}: llm_config")
     allowed = _name_list(data, "allowed_tools", name)
     return Profile(
         name,

@@ -23,7 +23,7 @@ from afl.turns.store.steps import StepEnd, read_steps
 from afl.turns.tools.local import Toolbox
 from afl.turns.tools.submit import Field, required_fields
 from afl.turns.worker.conversation import conversation, last_thought
-from afl.turns.worker.toolkit import Profile, Toolkit, profile_of
+from afl.turns.worker.toolkit import LLM_CONFIG, LlmConfig, Profile, Toolkit, profile_of
 
 Q = queries("afl.turns.worker")
 _PROFILES = 1024
@@ -44,6 +44,14 @@ class TurnState:
     @property
     def profile(self) -> Profile:
         return self.toolkit.profile
+
+    @property
+    def llm(self) -> LlmConfig:
+        """How the model is called: as the profile says, and what was asked for says otherwise."""
+        asked = next(
+            (card for card in reversed(self.context) if card.type == CardType.TASK_INSTRUCTION), None
+        )
+        return self.profile.llm.with_call(None if asked is None else asked.metadata.get(LLM_CONFIG))
 
     @property
     def turn_id(self) -> str:
