@@ -14,6 +14,7 @@ from afl.turns.agents import Agents, Conversation, open_agents
 from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.definition import AgentDefinition, agent
 from afl.turns.engine import L0Engine
+from afl.turns.errors import TurnFailed
 from afl.turns.model import Limits, TurnRef
 from afl.turns.tools.local import ToolCall, current_call, local_tool
 from afl.turns.tools.service import ToolService
@@ -29,6 +30,7 @@ __all__ = [
     "Limits",
     "ToolCall",
     "ToolService",
+    "TurnFailed",
     "TurnRef",
     "Worker",
     "WorkerLimits",

@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Database, Transaction, connect
@@ -33,6 +33,7 @@ from afl.turns.primitives.send import refusal
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
 from afl.turns.statuses import BoxKind, CardType, MessageType
 from afl.turns.store import inbox
+from afl.turns.tools.expected import result_card_content, stored_type
 from afl.turns.tools.local import LocalTool, Toolbox, local_tool
 from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.toolkit import LLM_CONFIG, LlmConfig
@@ -41,6 +42,8 @@ from afl.turns.worker.worker import TARGET, Worker
 USER = "sys.user"
 _POLL_SECONDS = 1.0  # the event of an end may be lost
 
+T = TypeVar("T")
+OnText = Callable[[str], None]
 AnyTool = Callable[..., Any] | PythonTool | LocalTool
 
 
@@ -108,11 +111,13 @@ class Agents:
         tools: Iterable[AnyTool | str] | None = (),
         worker_target: str = TARGET,
         tags: Sequence[str] = (),
+        result: Any = None,
         **profile: Any,
     ) -> Agent:
         """An agent and its profile; the same again changes nothing.
 
         `tools`: functions of this process, or names; None: all there are.
+        `result`: the type that the result of each of its turns has, unless a turn is asked for another one.
         What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
         """
         data: dict[str, Any] = {
@@ -123,6 +128,8 @@ class Agents:
             "allowed_tools": None if tools is None else [self._named(tool) for tool in tools],
             **profile,
         }
+        if result is not None:
+            data["result"] = stored_type(self.toolbox.add_type(result))
 
         def work(tx: Transaction) -> Agent:
             known = find_profile(tx, self.project, agent_id)
@@ -142,14 +149,16 @@ class Agents:
         text: str,
         *,
         fields: Mapping[str, str] | None = None,
+        result: Any = None,
         history: Sequence[str] = (),
         correlation_id: str | None = None,
         channel: str = "public",
         traceparent: str = "",
         llm_config: Mapping[str, Any] | None = None,
     ) -> TurnRef:
-        """Ask an agent for one turn. Its result must have `fields` (name: description).
+        """Ask an agent for one turn. Its result must have `fields` (name: description), or be of the type `result`.
 
+        A type is a pydantic model, a dataclass, a TypedDict, or a JSON schema.
         It reads what is in the boxes of `history` before what it is told.
         The same `correlation_id` again is the same turn. `traceparent` is what it is done for, in a trace.
         `llm_config` has settings of the model for this turn, over those of the agent.
@@ -157,9 +166,8 @@ class Agents:
         LlmConfig().with_call(llm_config)  # what is no setting is told to the caller
         about = {LLM_CONFIG: dict(llm_config)} if llm_config else {}
         given = [NewCard(CardType.TASK_INSTRUCTION, contents.text(text), USER, metadata=about)]
-        if fields is not None:
-            asked = [{"name": name, "description": about} for name, about in fields.items()]
-            given.append(NewCard(CardType.RESULT_FIELDS, contents.fields_schema(asked), USER))
+        if fields is not None or result is not None:
+            given.append(self._asked(fields, result))
         context = TurnContext.root(self.project, USER, channel)
         if traceparent:
             context = replace(context, traceparent=traceparent)
@@ -187,6 +195,14 @@ class Agents:
             if known is None:
                 raise
             return self._turn(agent_id, known)
+
+    def _asked(self, fields: Mapping[str, str] | None, result: Any) -> NewCard:
+        """The card that says what the result must be."""
+        type = None if result is None else self.toolbox.add_type(result)
+        content = contents.fields_schema(result_card_content(fields, type))
+        if type is not None:
+            content["type"] = stored_type(type)
+        return NewCard(CardType.RESULT_FIELDS, content, USER)
 
     def _boxes(self, tx: Transaction, given: Sequence[NewCard], history: Sequence[str]) -> dict[str, str]:
         """The boxes of a new turn: the cards of `history` and then `given`; and an empty output box."""
@@ -220,12 +236,26 @@ class Agents:
                     return found
                 await asyncio.wait([received()], timeout=_POLL_SECONDS)
 
+    @overload
     async def ask(
-        self, agent_id: str, text: str, *, on_text: Callable[[str], None] | None = None, **options: Any
-    ) -> Delivered:
-        """`send`, then `wait`; `on_text` is called with the agent's text while it is streamed."""
+        self, agent_id: str, text: str, *, result: type[T], on_text: OnText | None = None, **options: Any
+    ) -> T: ...
+
+    @overload
+    async def ask(
+        self, agent_id: str, text: str, *, result: None = None, on_text: OnText | None = None, **options: Any
+    ) -> Delivered: ...
+
+    async def ask(
+        self, agent_id: str, text: str, *, result: Any = None, on_text: OnText | None = None, **options: Any
+    ) -> Any:
+        """`send`, then `wait`; `on_text` is called with the agent's text while it is streamed.
+
+        With `result` it returns a value of that type; TurnFailed if the turn does not come to one.
+        """
         async with self.words(agent_id, on_text):
-            return await self.wait(await self.send(agent_id, text, **options))
+            delivered = await self.wait(await self.send(agent_id, text, result=result, **options))
+        return delivered if result is None else delivered.value(result)
 
     @asynccontextmanager
     async def words(self, agent_id: str, on_text: Callable[[str], None] | None) -> AsyncIterator[None]:
@@ -280,14 +310,25 @@ class Conversation:
         self._agent_id = agent_id
         self._last = last
 
+    @overload
     async def say(
-        self, text: str, *, on_text: Callable[[str], None] | None = None, **options: Any
-    ) -> Delivered:
-        """The agent's answer."""
+        self, text: str, *, result: type[T], on_text: OnText | None = None, **options: Any
+    ) -> T: ...
+
+    @overload
+    async def say(
+        self, text: str, *, result: None = None, on_text: OnText | None = None, **options: Any
+    ) -> Delivered: ...
+
+    async def say(
+        self, text: str, *, result: Any = None, on_text: OnText | None = None, **options: Any
+    ) -> Any:
+        """The agent's answer; with `result` a value of that type, as with `Agents.ask`."""
         agents, history = self._agents, await self._history()
         async with agents.words(self._agent_id, on_text):
-            self._last = await agents.send(self._agent_id, text, history=history, **options)
-            return await agents.wait(self._last)
+            self._last = await agents.send(self._agent_id, text, history=history, result=result, **options)
+            delivered = await agents.wait(self._last)
+        return delivered if result is None else delivered.value(result)
 
     async def _history(self) -> list[str]:
         last = self._last

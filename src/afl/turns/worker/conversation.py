@@ -119,6 +119,10 @@ def _words(card: Card) -> str:
     content = card.content
     if "text" in content:
         return str(content["text"])
+    if card.type == "task.result_fields" and "type" in content:
+        return (
+            f"The result must be one that fits the schema of submit_result ({content['type'].get('name')})."
+        )
     if card.type == "task.result_fields":
         fields = ", ".join(str(each.get("name")) for each in content.get("fields", []))
         return f"The result must have these fields: {fields}."

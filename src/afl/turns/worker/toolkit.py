@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -16,9 +16,10 @@ from afl.models.settings import ModelSettings, read_settings
 from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
+from afl.turns.tools.expected import Expected
 from afl.turns.tools.local import LocalTool, Toolbox, near
 from afl.turns.tools.outcome import Outcome, failed
-from afl.turns.tools.submit import SUBMIT_RESULT, Field, submit_tool
+from afl.turns.tools.submit import SUBMIT_RESULT
 
 LLM_CONFIG = "llm_config"  # in a profile, and in the metadata of an instruction
 
@@ -48,6 +49,7 @@ class Profile:
     must_end_with: tuple[str, ...] = ()
     llm: LlmConfig = field(default_factory=LlmConfig)
     policy: DelegationPolicy | None = None
+    result: Mapping[str, Any] | None = None  # the type that all its results have
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -86,6 +88,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         tuple(_name_list(data, "must_end_with", name) or ()),
         llm,
         policy_of(data),
+        data.get("result"),
     )
 
 
@@ -134,11 +137,11 @@ class Toolkit:
     profile: Profile
     toolbox: Toolbox
     rows: Mapping[str, ToolRow] = field(default_factory=dict)
-    required: Sequence[Field] | None = None  # None: no fields were asked for
+    expected: Expected | None = None  # None: no result was asked for
 
     def offered(self, *, last: bool = False) -> tuple[Tool, ...]:
         """The tools of a request; in the last step only the one that ends the turn."""
-        end = (submit_tool(self.required or ()),) if self._submits else ()
+        end = ((self.expected or Expected()).tool,) if self._submits else ()
         if last:
             return end
         local = [tool.tool for tool in self.toolbox if self.profile.allows(tool.name)]
@@ -159,7 +162,7 @@ class Toolkit:
 
     @property
     def _submits(self) -> bool:
-        return self.profile.may_submit(self.required is not None)
+        return self.profile.may_submit(self.expected is not None)
 
     def _builtin(self, name: str) -> Tool:
         row = self._elsewhere(name)
