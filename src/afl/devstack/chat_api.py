@@ -19,7 +19,7 @@ class _OpenAI:
 
 
 class ChatFormat(_OpenAI):
-    """The wire format of chat completions."""
+    """The format of chat completions."""
 
     def objection(self, body: Any) -> str:
         if not isinstance(body, dict) or not body.get("model") or not body.get("messages"):
@@ -57,7 +57,7 @@ class ChatFormat(_OpenAI):
 
 
 class ResponsesFormat(_OpenAI):
-    """The wire format of responses."""
+    """The format of responses."""
 
     def objection(self, body: Any) -> str:
         if not isinstance(body, dict) or not body.get("model") or not body.get("input"):

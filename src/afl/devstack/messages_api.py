@@ -96,7 +96,7 @@ _ERROR_TYPES = {
 
 
 class MessagesFormat:
-    """The wire format of the Messages API."""
+    """The format of the Messages API."""
 
     def objection(self, body: Any) -> str:
         return objection(body)

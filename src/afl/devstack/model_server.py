@@ -57,7 +57,7 @@ def pieces(text: str) -> list[str]:
     return [text[start : start + PIECE] for start in range(0, len(text), PIECE)]
 
 
-class WireFormat(Protocol):
+class ApiFormat(Protocol):
     """How an API says things."""
 
     def objection(self, body: Any) -> str:
@@ -79,7 +79,7 @@ class WireFormat(Protocol):
 class ModelServer:
     """The server; `with` starts and ends it. `requests` are the bodies it was sent, `faults` how many it refused."""
 
-    formats: Mapping[str, WireFormat] = {}
+    formats: Mapping[str, ApiFormat] = {}
 
     def __init__(self, answers: Iterable[Spoken] | Callable[[Json], Spoken], *, port: int = 0) -> None:
         self._guard = threading.Lock()
@@ -108,9 +108,9 @@ class ModelServer:
         self._thread.join()
         self._server.server_close()
 
-    def answer(self, body: Json, wire: WireFormat) -> Said | Fault:
+    def answer(self, body: Json, form: ApiFormat) -> Said | Fault:
         """What it says to a request."""
-        problem = wire.objection(body)
+        problem = form.objection(body)
         with self._guard:
             self.requests.append(body)
             spoken = Fault(400, problem) if problem else self._answer(body)
@@ -145,37 +145,37 @@ class _Conversation(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        wire = self.server.api.formats.get(self.path.partition("?")[0])
-        if wire is None:
+        form = self.server.api.formats.get(self.path.partition("?")[0])
+        if form is None:
             return self._refuse(
                 next(iter(self.server.api.formats.values())), Fault(404, f"no {self.path} here")
             )
         if not (self.headers.get("x-api-key") or self.headers.get("authorization")):
-            return self._refuse(wire, Fault(401, "there is no key"))
+            return self._refuse(form, Fault(401, "there is no key"))
         try:
             request = json.loads(body)
         except ValueError as error:
-            return self._refuse(wire, Fault(400, f"the body is no JSON: {error}"))
-        self._say(wire, request, self.server.api.answer(request, wire))
+            return self._refuse(form, Fault(400, f"the body is no JSON: {error}"))
+        self._say(form, request, self.server.api.answer(request, form))
 
-    def _say(self, wire: WireFormat, request: Json, spoken: Said | Fault) -> None:
+    def _say(self, form: ApiFormat, request: Json, spoken: Said | Fault) -> None:
         if isinstance(spoken, Fault):
-            return self._break_off(wire, request, spoken) if spoken.broken_off else self._refuse(wire, spoken)
+            return self._break_off(form, request, spoken) if spoken.broken_off else self._refuse(form, spoken)
         if request.get("stream"):
-            text = "".join(wire.events(request, spoken))
+            text = "".join(form.events(request, spoken))
             return self._send(200, "text/event-stream", text.encode())
-        self._send(200, "application/json", json.dumps(wire.whole(request, spoken)).encode())
+        self._send(200, "application/json", json.dumps(form.whole(request, spoken)).encode())
 
-    def _break_off(self, wire: WireFormat, request: Json, fault: Fault) -> None:
+    def _break_off(self, form: ApiFormat, request: Json, fault: Fault) -> None:
         """The beginning of an answer, in chunks, and an end that is none."""
-        begun = "".join(wire.events(request, says(fault.broken_off))[:_BEFORE_THE_END])
+        begun = "".join(form.events(request, says(fault.broken_off))[:_BEFORE_THE_END])
         ends = {
-            "error": wire.error_event(fault),
+            "error": form.error_event(fault),
             "garbage": "event: content_block_delta\ndata: {nonsense\n\n",
         }
         end = ends.get(fault.by, "")
         if not request.get("stream"):
-            begun, end = json.dumps(wire.whole(request, says(fault.broken_off)))[:40], ""
+            begun, end = json.dumps(form.whole(request, says(fault.broken_off)))[:40], ""
         if fault.by != "cut":
             return self._send(200, "text/event-stream", (begun + end).encode())
         self.send_response(200)
@@ -185,9 +185,9 @@ class _Conversation(BaseHTTPRequestHandler):
         self.wfile.write(f"{len(begun.encode()):x}\r\n".encode() + begun.encode() + b"\r\n")
         self.close_connection = True
 
-    def _refuse(self, wire: WireFormat, fault: Fault) -> None:
+    def _refuse(self, form: ApiFormat, fault: Fault) -> None:
         headers = {} if fault.retry_after is None else {"retry-after": f"{fault.retry_after:g}"}
-        self._send(fault.status, "application/json", json.dumps(wire.error(fault)).encode(), headers)
+        self._send(fault.status, "application/json", json.dumps(form.error(fault)).encode(), headers)
 
     def _send(self, status: int, kind: str, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
