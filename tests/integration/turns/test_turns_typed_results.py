@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 from pydantic import BaseModel, field_validator
+from pydantic_ai.models.test import TestModel
 from support.turns_office import Barrier, Place, lose, office, results_in, run, until, wants
 
 from afl.models import Request
 from afl.models.scripted import Scripted
-from afl.turns import TurnFailed, WorkerLimits, local_tool
+from afl.turns import TurnFailed, WorkerLimits, local_tool, open_agents
 from afl.turns.agents import Agents
 from afl.turns.model import Limits
 from afl.turns.statuses import CardType, TaskStatus
@@ -224,3 +225,14 @@ def test_settings_of_one_call_stand_over_those_of_the_agent(place: Place) -> Non
     assert (first.settings.temperature, first.max_tokens, first.model) == (0.5, 100, "")
     assert (second.settings.temperature, second.settings.thinking, second.settings.timeout) == (0, "low", 9)
     assert (second.model, second.max_tokens) == ("m", 100)
+
+
+def test_a_model_of_pydantic_ai_gives_a_typed_result() -> None:
+    """Its TestModel calls every tool once, by the schemas alone."""
+
+    async def work() -> None:
+        async with open_agents("memory://", model=TestModel()) as agents:
+            await agents.define("ada")
+            assert await agents.ask("ada", "2 and 3?", result=Sum) == Sum(total=0, words=[])
+
+    run(work)
