@@ -34,7 +34,7 @@ $(BASE): pyproject.toml constraints.txt | $(VENV)
 
 # What the examples declare by require_extras.
 $(EXAMPLES): pyproject.toml constraints.txt | $(BASE)
-	@$(INSTALL) -e ".[claude,coordination,dashboard,fleet,local,web]"
+	@$(INSTALL) -e ".[anthropic,coordination,dashboard,fleet,local,web]"
 	@touch $@
 
 $(DEV): pyproject.toml constraints.txt | $(VENV)

@@ -4,7 +4,7 @@ From the root of the repository:
 
     python examples/research/main.py [TOPIC]
 
-It needs `pip install "agentflow-afl[claude]"`.
+It needs `pip install "agentflow-afl[anthropic]"`.
 
 Look at: the model plans, uses the tool `search`, gives an answer that does not fit and is told so; a plain function
 files the report. At the end stands what each step used of the run's budget. With ANTHROPIC_API_KEY set, `--claude`
@@ -18,7 +18,7 @@ from typing import Any
 
 from afl.kernel.extras import require_extras
 
-require_extras("claude")
+require_extras("anthropic")
 
 import pretend
 from library import search

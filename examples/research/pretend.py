@@ -37,7 +37,7 @@ def _find(said: list[dict[str, Any]], spent: dict[str, int]) -> Said:
     question = json.loads(said[0]["text"].partition("Parameters: ")[2].splitlines()[0])["question"]
     if said[-1]["type"] != "tool_result":
         return uses("search", {"words": QUESTIONS[question], "most": 1}, usage=spent)
-    (page,) = json.loads(said[-1]["content"])
+    (page,) = json.loads(_blocks(said[-1]["content"])[0]["text"])
     finding = {
         "question": question,
         "answer": page["page"].split(". ")[0].rstrip(".") + ".",

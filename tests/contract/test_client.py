@@ -23,9 +23,12 @@ from afl.client.connection import connect
 from afl.fleet.errors import PrincipalAway
 from afl.kernel.errors import CapabilityError, InputError, NotFoundError
 from afl.kernel.settings import Settings
+from afl.models import ScriptedModel
+from afl.models.scripted import calls
 from afl.operations.program.library import publish_source
 from afl.operations.program.submission import RunExists
 from afl.operations.run.run_store import opened
+from afl.turns import TurnFailed, open_agents
 
 QUIZ = """
 event facet Ask(question: String) => (answer: String)
@@ -342,6 +345,33 @@ def test_agents_that_converse(place: Place) -> None:
             assert await flow.turns.agents() == [] and await flow.turns.list() == []
             with pytest.raises(InputError, match="no agent 'nobody'"):
                 await flow.turns.send("nobody", "Hello?")
+
+    tell(story)
+
+
+@dataclass
+class Sum:
+    total: int
+    words: list[str]
+
+
+@pytest.mark.parametrize("where", ["sqlite", "http"], indirect=True)
+def test_a_turn_gives_a_value_of_a_type(place: Place) -> None:
+    """The worker knows the type by its schema alone."""
+    script = [
+        calls("submit_result", {"result": given}) for given in ({"total": 5}, {"total": 5, "words": ["two"]})
+    ]
+
+    async def story() -> None:
+        async with (
+            open_agents(place.store.store, model=ScriptedModel(script)) as agents,
+            place.client() as flow,
+        ):
+            await agents.define("clerk")
+            assert await flow.turns.ask("clerk", "2 and 3?", result=Sum, timeout=30) == Sum(5, ["two"])
+            with pytest.raises(TurnFailed, match="no more answers") as failed:
+                await flow.turns.ask("clerk", "And 4?", result=Sum, timeout=30)
+            assert failed.value.error_code == "model_error"
 
     tell(story)
 

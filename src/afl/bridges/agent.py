@@ -1,16 +1,17 @@
 """External tasks for conversational agents: a task is one turn, whose correlation id is the id of the task.
 
-The instruction of the turn is the facet's prompt with the step's parameters; its result must have the fields of the
-return clause. The fields of the deliverable are text, and are parsed as the types of the clause.
+The instruction of the turn is the facet's prompt with the step's parameters; its result must fit the return clause. A
+worker that does not know such results delivers fields of text, which are parsed as the types of the clause.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 from afl.bridges.bridge import (
     Bridge,
@@ -28,6 +29,7 @@ from afl.kernel.database import Database, Row, Transaction
 from afl.kernel.errors import AgentFlowError, PayloadError
 from afl.runtime.monitoring.tracing import traceparent_of_task
 from afl.runtime.task_handlers.facet_prompt import facet_prompt
+from afl.runtime.task_handlers.tool_definition import returns_schema
 from afl.turns.agents import Agents
 from afl.turns.bus import Subscription, open_bus, outbox
 from afl.turns.bus.local import LocalBus
@@ -79,6 +81,7 @@ class AgentBridge(Bridge):
                 external.to,
                 text,
                 fields=field_descriptions(external),
+                result=_returns(external),
                 correlation_id=external.id,
                 channel=(external.task.bridge or {}).get("channel") or "public",
                 traceparent=traceparent_of_task(external.task),
@@ -219,6 +222,15 @@ def _outcome(external: ExternalTask, delivered: Delivered) -> Outcome:
         return Outcome(
             external.id, error=f"the turn of agent {external.to} {delivered.status}: {why}", kind=kind
         )
+    if isinstance(delivered.data, Mapping):  # the values of the return clause, as the worker checked them
+        return Outcome(external.id, result=declared_values(external, dict(delivered.data)))
     return Outcome(
         external.id, result=typed_values(external, declared_values(external, dict(delivered.fields)))
     )
+
+
+def _returns(external: ExternalTask) -> dict[str, Any] | None:
+    """The schema of the return clause; None without one, or with an empty one."""
+    if external.facet is None or not external.returns:
+        return None
+    return {**returns_schema(external.facet), "title": external.facet.name}

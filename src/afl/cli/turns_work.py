@@ -26,7 +26,9 @@ Module = Annotated[
 ModelName = Annotated[
     str,
     typer.Option(
-        "--model", metavar="MODULE:NAME", help="The model that the agents use, or the name of a Claude model."
+        "--model",
+        metavar="MODULE:NAME",
+        help="The model that the agents use, or the name of one: openai:gpt-5-mini.",
     ),
 ]
 

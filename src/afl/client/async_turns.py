@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, TypeVar, overload
 
 from afl.client.async_calls import AsyncCalls
+from afl.models.result_type import result_type
 from afl.operations.turn import turn_reasons, turn_view, turns
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import TurnView
@@ -13,6 +15,7 @@ from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
 from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.model import TurnRef
 
+T = TypeVar("T")
 _LONG_POLL_SECONDS = 2.0
 
 
@@ -28,11 +31,18 @@ class AsyncTurns:
         text: str,
         *,
         fields: Mapping[str, str] | None = None,
+        result: Any = None,
         after: str = "",
         channel: str = "public",
     ) -> TurnRef:
-        """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote."""
-        return await self._calls.call(turns.send, agent, text, fields=fields, after=after, channel=channel)
+        """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote.
+
+        Its result must have `fields`, or be of the type `result`: a pydantic model, a dataclass, a TypedDict.
+        """
+        schema = None if result is None else result_type(result).titled
+        return await self._calls.call(
+            turns.send, agent, text, fields=fields, result=schema, after=after, channel=channel
+        )
 
     async def result(self, turn: str, *, timeout: float | None = None) -> Delivered:
         """What a turn delivers, as soon as it is over; TimeoutError after so many seconds."""
@@ -45,10 +55,22 @@ class AsyncTurns:
             if left() <= 0:
                 raise TimeoutError(f"turn {turn} was not over after {timeout} seconds; it goes on")
 
-    async def ask(self, agent: str, text: str, *, timeout: float | None = None) -> Delivered:
-        """Ask an agent for a turn, and return what it delivers."""
-        turn = await self.send(agent, text)
-        return await self.result(turn.agent_turn_id, timeout=timeout)
+    @overload
+    async def ask(self, agent: str, text: str, *, result: type[T], timeout: float | None = None) -> T: ...
+
+    @overload
+    async def ask(
+        self, agent: str, text: str, *, result: None = None, timeout: float | None = None
+    ) -> Delivered: ...
+
+    async def ask(self, agent: str, text: str, *, result: Any = None, timeout: float | None = None) -> Any:
+        """Ask an agent for a turn, and return what it delivers; with `result`, a value of that type.
+
+        TurnFailed if the turn does not come to one.
+        """
+        turn = await self.send(agent, text, result=result)
+        delivered = await self.result(turn.agent_turn_id, timeout=timeout)
+        return delivered if result is None else delivered.value(result)
 
     async def show(self, turn: str) -> TurnView:
         """A turn as a transcript."""

@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, TypeVar, overload
 
 from afl.client.calls import Calls
+from afl.models.result_type import result_type
 from afl.operations.turn import turn_reasons, turn_view, turns
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import TurnView
@@ -14,6 +16,7 @@ from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
 from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.model import TurnRef
 
+T = TypeVar("T")
 _LONG_POLL_SECONDS = 2.0
 
 
@@ -29,11 +32,18 @@ class Turns:
         text: str,
         *,
         fields: Mapping[str, str] | None = None,
+        result: Any = None,
         after: str = "",
         channel: str = "public",
     ) -> TurnRef:
-        """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote."""
-        return self._calls.call(turns.send, agent, text, fields=fields, after=after, channel=channel)
+        """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote.
+
+        Its result must have `fields`, or be of the type `result`: a pydantic model, a dataclass, a TypedDict.
+        """
+        schema = None if result is None else result_type(result).titled
+        return self._calls.call(
+            turns.send, agent, text, fields=fields, result=schema, after=after, channel=channel
+        )
 
     def result(self, turn: str, *, timeout: float | None = None) -> Delivered:
         """What a turn delivers, as soon as it is over; TimeoutError after so many seconds."""
@@ -46,10 +56,22 @@ class Turns:
             if left() <= 0:
                 raise TimeoutError(f"turn {turn} was not over after {timeout} seconds; it goes on")
 
-    def ask(self, agent: str, text: str, *, timeout: float | None = None) -> Delivered:
-        """Ask an agent for a turn, and return what it delivers."""
-        turn = self.send(agent, text)
-        return self.result(turn.agent_turn_id, timeout=timeout)
+    @overload
+    def ask(self, agent: str, text: str, *, result: type[T], timeout: float | None = None) -> T: ...
+
+    @overload
+    def ask(
+        self, agent: str, text: str, *, result: None = None, timeout: float | None = None
+    ) -> Delivered: ...
+
+    def ask(self, agent: str, text: str, *, result: Any = None, timeout: float | None = None) -> Any:
+        """Ask an agent for a turn, and return what it delivers; with `result`, a value of that type.
+
+        TurnFailed if the turn does not come to one.
+        """
+        turn = self.send(agent, text, result=result)
+        delivered = self.result(turn.agent_turn_id, timeout=timeout)
+        return delivered if result is None else delivered.value(result)
 
     def show(self, turn: str) -> TurnView:
         """A turn as a transcript."""

@@ -1,7 +1,7 @@
 """Language models: requests and replies, tools made from functions, structured answers, token use and its price.
 
-Everything above this floor speaks to a `Model` and does not know whose it is. `afl.models.claude` needs the extra
-`claude` and is imported by those who want it.
+Everything above this floor speaks to a `Model` and does not know whose it is. `afl.models.provider_model` and
+`afl.models.claude` need the extra of a provider, and are imported by those who want them.
 
 Every name is loaded when it is first asked for: a store keeps what models cost, and needs none of them.
 """
@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from afl.models.errors import AnswerError, ModelError, ModelRejected, ModelUnavailable
     from afl.models.messages import Block, Message, Opaque, Reply, Request, Text, Tool, ToolResult, ToolUse
     from afl.models.model import Model, complete_async
+    from afl.models.opening import as_model
     from afl.models.schema import PythonTool, tool_from
     from afl.models.scripted import ScriptedModel
+    from afl.models.settings import ModelSettings
     from afl.models.usage import PRICES, Price, Prices, Usage
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "Model",
     "ModelError",
     "ModelRejected",
+    "ModelSettings",
     "ModelUnavailable",
     "Opaque",
     "Price",
@@ -43,6 +46,7 @@ __all__ = [
     "ToolResult",
     "ToolUse",
     "Usage",
+    "as_model",
     "ask",
     "complete_async",
     "tool_from",
@@ -56,6 +60,7 @@ _HOMES = {
     "Model": "model",
     "ModelError": "errors",
     "ModelRejected": "errors",
+    "ModelSettings": "settings",
     "ModelUnavailable": "errors",
     "Opaque": "messages",
     "PRICES": "usage",
@@ -71,6 +76,7 @@ _HOMES = {
     "ToolResult": "messages",
     "ToolUse": "messages",
     "Usage": "usage",
+    "as_model": "opening",
     "ask": "conversation",
     "complete_async": "model",
     "tool_from": "schema",

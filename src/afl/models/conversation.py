@@ -16,6 +16,7 @@ from afl.models.errors import AnswerError
 from afl.models.messages import MAX_TOKENS, Message, Reply, Request, StopReason, Tool, ToolResult, ToolUse
 from afl.models.model import Model, OnText, complete
 from afl.models.schema import PythonTool
+from afl.models.settings import ModelSettings
 from afl.models.usage import Usage
 
 CORRECTIONS = 3
@@ -42,6 +43,7 @@ class Question:
     check: Callable[[dict[str, Any]], str | None] = _anything
     optional: bool = False
     max_tokens: int = MAX_TOKENS
+    settings: ModelSettings = field(default_factory=ModelSettings)
     corrections: int = CORRECTIONS
     rounds: int = ROUNDS
 
@@ -80,6 +82,7 @@ class _Conversation:
             tools=(*(tool.tool for tool in question.tools), question.answer),
             model=question.model,
             max_tokens=question.max_tokens,
+            settings=question.settings,
         )
 
     def lead(self) -> Answer:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from afl.models.settings import ModelSettings
 from afl.models.usage import Usage
 
 MAX_TOKENS = 4096
@@ -13,18 +14,20 @@ MAX_TOKENS = 4096
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Words."""
+    """Words. `details` are what its provider wants back with it, such as a signature."""
 
     text: str
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The model wants a tool called."""
+    """The model wants a tool called. `details` are what its provider wants back with the call."""
 
     id: str
     name: str
     input: Mapping[str, Any]
+    details: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +80,7 @@ class Request:
     tools: tuple[Tool, ...] = ()
     model: str = ""
     max_tokens: int = MAX_TOKENS
+    settings: ModelSettings = field(default_factory=ModelSettings)
 
 
 class StopReason:

@@ -14,7 +14,9 @@ from afl.kernel.ids import random_id
 from afl.models.conversation import CORRECTIONS, ROUNDS
 from afl.models.messages import MAX_TOKENS
 from afl.models.model import Model, OnText
+from afl.models.opening import AnyModel, as_model
 from afl.models.schema import PythonTool
+from afl.models.settings import ModelSettings
 from afl.models.usage import PRICES, Prices
 from afl.runtime.entities import RunnerState, TaskState, params_of
 from afl.runtime.errors import WorkflowRuntimeError
@@ -50,8 +52,9 @@ class NoHandlerError(
 class ClaudeAgentRunner:
     """Runs workflows with functions and a model; synchronous, in one thread, without the task queue.
 
-    `model` is the name of a model for `anthropic_client`, or any `Model`. `tools` are Python functions that the model
-    may call. An answer that does not fit goes back up to `corrections` times, then the step fails.
+    `model` is the name of a model for `anthropic_client`, or any model, also by a name with its provider. `tools` are
+    Python functions that the model may call. An answer that does not fit goes back up to `corrections` times, then the
+    step fails.
     """
 
     def __init__(
@@ -60,7 +63,7 @@ class ClaudeAgentRunner:
         persistence: PersistenceAPI,
         *,
         anthropic_client: Any = None,
-        model: str | Model = DEFAULT_MODEL,
+        model: AnyModel = DEFAULT_MODEL,
         system_prompt: str | None = None,
         tool_registry: ToolRegistry | None = None,
         max_dispatches: int = 100,
@@ -70,6 +73,7 @@ class ClaudeAgentRunner:
         rounds: int = ROUNDS,
         prices: Prices = PRICES,
         on_text: OnText | None = None,
+        settings: ModelSettings | None = None,
     ) -> None:
         self._evaluator = evaluator
         self._persistence = persistence
@@ -90,6 +94,7 @@ class ClaudeAgentRunner:
                 rounds=rounds,
                 prices=prices,
                 on_text=on_text,
+                settings=settings,
             ),
         )
         options = WorkerOptions(task_list=self._task_list)
@@ -219,11 +224,11 @@ class _AgentHandler:
         return self._handlers.handle(self.facet, params_of(payload), context)
 
 
-def _model(model: str | Model, client: Any) -> Model | None:
-    if not isinstance(model, str):
-        return model
+def _model(model: AnyModel, client: Any) -> Model | None:
+    if not isinstance(model, str) or ":" in model:
+        return as_model(model)
     if client is None:
         return None
-    from afl.models.claude import ClaudeModel  # noqa: PLC0415  needs an extra
+    from afl.models.anthropic_client import AnthropicClientModel  # noqa: PLC0415  needs an extra
 
-    return ClaudeModel(model, client=client)
+    return AnthropicClientModel(model, client)

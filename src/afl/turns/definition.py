@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from afl.models.result_type import result_type
 from afl.turns.agents import Agents, AnyTool
 from afl.turns.worker.worker import TARGET
 
@@ -37,9 +38,15 @@ def agent(
     tools: Iterable[AnyTool | str] | None = (),
     worker_target: str = TARGET,
     tags: Sequence[str] = (),
+    result: Any = None,
     **profile: Any,
 ) -> AgentDefinition:
-    """Declare an agent. What else a profile may have is given by name: must_end_with, delegation_policy ..."""
+    """Declare an agent. `result`: the type that its results have: a pydantic model, a dataclass or a TypedDict.
+
+    What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
+    """
+    if result is not None:
+        profile["result"] = result_type(result)  # what is no type is told now
     return AgentDefinition(
         agent_id, prompt, None if tools is None else tuple(tools), worker_target, tuple(tags), profile
     )

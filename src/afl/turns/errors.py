@@ -4,6 +4,8 @@ InputError
 ├── ProtocolViolation     a message breaks the protocol; it has a code, and nothing was written
 │   ├── CardError         a card's content does not fit its type, or is too large
 │   └── SubjectError      a subject cannot be read or made
+AgentFlowError
+└── TurnFailed            a turn did not deliver the result that was asked for
 StoreError
 └── BusUnavailable        the server behind the bus does not answer
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 
-from afl.kernel.errors import InputError, StoreUnavailable
+from afl.kernel.errors import AgentFlowError, InputError, StoreUnavailable
 
 
 class ErrorCode(StrEnum):
@@ -64,6 +66,14 @@ class CardError(ProtocolViolation, hint="Make the content fit its type, and smal
 
 class SubjectError(ProtocolViolation, hint="Use letters, digits, `_` and `-` in the parts of a subject."):
     """A subject has too few parts, or parts with signs that it cannot hold."""
+
+
+class TurnFailed(AgentFlowError, hint="`afl turns show TURN` has what the agent did."):
+    """A turn ended without the result that was asked for; `error_code` is that of its end."""
+
+    def __init__(self, text: str, error_code: str | None = None) -> None:
+        super().__init__(text)
+        self.error_code = error_code
 
 
 class BusUnavailable(

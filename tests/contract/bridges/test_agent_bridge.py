@@ -87,16 +87,31 @@ def test_parameters_go_in_and_fields_come_back_as_their_types(crossing: Crossing
     words = str(told[0].messages)
     assert "Be brief." in words and "Find places." in words and '"topic":"islands"' in words
     submit = next(tool for tool in told[0].tools if tool.name == "submit_result")
-    assert "best: Long; the number of the best" in submit.description
+    best = submit.input_schema["properties"]["result"]["properties"]["best"]
+    assert best == {"type": "integer", "description": "the number of the best"}
     assert asked(crossing) == [crossing.task(report.run).uuid]
 
 
-def test_a_field_of_another_type_fails_the_step_by_name(crossing: Crossing) -> None:
+def test_a_field_of_another_type_goes_back_to_the_model(crossing: Crossing) -> None:
+    told: list[Request] = []
     fields = {"places": [], "best": "first", "good": True, "note": "", "share": 1}
-    crossing.staff(FINDER, model=ScriptedModel([calls("submit_result", {"result": fields})]))
+
+    def think(request: Request) -> Reply:
+        told.append(request)
+        return calls("submit_result", {"result": fields | {"best": "1"} if told[1:] else fields})
+
+    crossing.staff(FINDER, model=ScriptedModel(think))
     report = crossing.run(ASK.replace("MORE", ""), bridges=crossing.host())
-    assert report.error is not None and report.error.error_type == "ResultError"
-    assert "return field 'best': expected Long" in report.error.message
+    assert report.outputs is not None and report.outputs["best"] == 1
+    assert "is not of type" in str(told[1].messages[-1]) and "$.best" in str(told[1].messages[-1])
+
+
+def test_a_result_that_never_fits_fails_the_step(crossing: Crossing) -> None:
+    fields = {"places": [], "best": "first", "good": True, "note": "", "share": 1}
+    crossing.staff(FINDER, model=ScriptedModel(lambda request: calls("submit_result", {"result": fields})))
+    report = crossing.run(ASK.replace("MORE", ""), bridges=crossing.host())
+    assert report.error is not None and report.error.error_type == "invalid_result"
+    assert "attempts: 4; the last one: $.best: 'first' is not of type 'integer'" in report.error.message
 
 
 def test_a_turn_that_fails_fails_the_step_with_its_code(crossing: Crossing) -> None:

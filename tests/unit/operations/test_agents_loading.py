@@ -133,7 +133,7 @@ def test_no_modules_are_no_handlers() -> None:
 
 def test_a_model_stands_in_a_map_for_a_function(folder: Path) -> None:
     (folder / "model_agents.py").write_text(
-        "from afl.models import ScriptedModel\nregistry = {'t.One': ScriptedModel([]), 't.Two': lambda n: {'m': n}}\n"
+        "from afl.models import ScriptedModel\nregistry = {'t.One': ScriptedModel([]), 't.Two': 'openai:gpt-5'}\n"
     )
     store = MemoryStore()
     assert load_agent("model_agents.py:registry", store).names == ["t.One", "t.Two"]

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic_ai.models.test import TestModel
 from runtime_programs import ASK_TWICE, compiled
 
 from afl.kernel.errors import InputError
-from afl.models import ScriptedModel, Usage
+from afl.models import ModelSettings, ScriptedModel, Usage
 from afl.models.scripted import calls
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.local_runner import LocalRunner
@@ -41,6 +42,14 @@ def test_one_handler_serves_every_facet(store: MemoryStore) -> None:
     ask = model_handler(model, store)
     assert run(store, {"First": ask, "Second": ask}).outputs == {"r": 7}
     assert [request.tools[-1].name for request in model.requests] == ["First", "Second"]
+
+
+def test_each_facet_has_its_model_and_settings(store: MemoryStore) -> None:
+    model = ScriptedModel(lambda request: calls(request.tools[-1].name, {"o": 7}))
+    cold = model_handler(model, store, settings=ModelSettings(temperature=0, thinking="low"))
+    assert run(store, {"First": cold, "Second": model_handler(TestModel(), store)}).outputs == {"r": 0}
+    (request,) = model.requests
+    assert request.settings == ModelSettings(temperature=0, thinking="low")
 
 
 def test_an_answer_that_never_fits_fails_the_step(store: MemoryStore) -> None:

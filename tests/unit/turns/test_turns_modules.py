@@ -84,6 +84,29 @@ def test_without_a_model_it_is_claude(folder: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ('"openai:gpt-5-mini"', "gpt-5-mini"),
+        ('"http://localhost:1/v1#llama3"', "http://localhost:1/v1#llama3"),
+        ("__import__('pydantic_ai.models.test').models.test.TestModel()", "test"),
+    ],
+)
+def test_a_module_may_have_any_model(folder: Path, given: str, name: str) -> None:
+    source = f"from afl.turns import agent\na, model, models = agent('x'), {given}, {{'other': {given}}}\n"
+    (folder / "any_model.py").write_text(source)
+    found = load_turn_module("any_model.py")
+    assert (found.model.name, found.models["other"].name) == (name, name)
+    sys.modules.pop("any_model")
+
+
+@pytest.mark.parametrize("name", ["openai:o3", "groq:llama3", "http://localhost:1/v1#llama3"])
+def test_a_model_of_a_command_is_a_providers_or_a_modules(name: str) -> None:
+    assert load_model(name).name == name.removeprefix("openai:")
+    with pytest.raises(AgentError, match="there is no agent module 'no_such_module'"):
+        load_model("no_such_module:model")
+
+
+@pytest.mark.parametrize(
     ("source", "said"),
     [
         ("", "declares no agents"),

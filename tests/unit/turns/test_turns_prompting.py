@@ -134,3 +134,12 @@ def test_any_cards_make_a_conversation_a_model_accepts(sequence: list[str]) -> N
         if uses:
             assert after is not None
             assert {r.tool_use_id for r in after.content if isinstance(r, ToolResult)} >= set(uses)
+
+
+def test_what_a_provider_wants_back_is_kept_with_text_and_calls() -> None:
+    signed = {"id": "x", "provider_name": "openai"}
+    said = Reply((Text("Hm.", signed), ToolUse("a", "look", {}, signed)))
+    calls = [{"id": "c1", "name": "look", "arguments": {}, "details": signed}]
+    text, use = thought_blocks(card("agent.thought", thought_content(said), tool_calls=calls))
+    assert text == Text("Hm.", signed)
+    assert use == ToolUse("c1", "look", {}, signed)

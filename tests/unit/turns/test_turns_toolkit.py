@@ -10,6 +10,7 @@ from afl.kernel.errors import InputError
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.cards import Card
 from afl.turns.resources import Tool as ToolRow
+from afl.turns.tools.expected import Expected
 from afl.turns.tools.local import Toolbox
 from afl.turns.tools.submit import Field
 from afl.turns.worker.toolkit import Call, Route, Toolkit, full_arguments, profile_of, wait_seconds
@@ -27,9 +28,9 @@ def remote(name: str, **options: Any) -> ToolRow:
     return ToolRow("p", name, "far", schema, "subject", options=options)
 
 
-def kit(required: list[Field] | None = None, rows: list[ToolRow] | None = None, **profile: Any) -> Toolkit:
+def kit(expected: Expected | None = None, rows: list[ToolRow] | None = None, **profile: Any) -> Toolkit:
     data = {"name": "ada", **profile}
-    return Toolkit(profile_of(data), Toolbox([add]), {row.tool_name: row for row in rows or []}, required)
+    return Toolkit(profile_of(data), Toolbox([add]), {row.tool_name: row for row in rows or []}, expected)
 
 
 def routes(toolkit: Toolkit, *names: str) -> list[Call]:
@@ -59,7 +60,7 @@ def test_delegation_is_offered_with_a_policy() -> None:
 
 
 def test_the_last_step_offers_the_end_alone() -> None:
-    assert [tool.name for tool in kit([Field("a")]).offered(last=True)] == ["submit_result"]
+    assert [tool.name for tool in kit(Expected([Field("a")])).offered(last=True)] == ["submit_result"]
     assert kit().offered(last=True) == ()
 
 
@@ -77,7 +78,7 @@ def test_arguments_that_are_no_object_are_refused() -> None:
 
 
 def test_one_end_alone() -> None:
-    toolkit = kit([Field("a")])
+    toolkit = kit(Expected([Field("a")]))
     assert [call.route for call in routes(toolkit, "submit_result")] == [Route.SUBMIT]
     twice = routes(toolkit, "submit_result", "submit_result")
     assert [call.route for call in twice] == [Route.REFUSED, Route.REFUSED]

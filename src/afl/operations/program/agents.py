@@ -20,6 +20,7 @@ from typing import Any
 
 from afl.kernel.errors import InputError, SourcePlace
 from afl.models.model import Model
+from afl.models.opening import as_model, is_model
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.registry_handlers import RegistryHandlers
 from afl.runtime.task_handlers.handler import Handlers
@@ -79,7 +80,7 @@ def load_agent(
 
 def _for_model(source: Any, module: str) -> str:
     """How a model that the module has is given facets to answer; empty if it has none."""
-    names = [name for name, value in getattr(source, "__dict__", {}).items() if isinstance(value, Model)]
+    names = [name for name, value in getattr(source, "__dict__", {}).items() if is_model(value)]
     if not names:
         return ""
     how = f'facets = {{"namespace.Facet": {names[0]}}}'
@@ -105,7 +106,10 @@ def _metered(source: Any, store: PersistenceAPI | None) -> Any:
     if not isinstance(source, Mapping):
         return source
     work = _unmetered if store is None else partial(model_handler, store=store)
-    return {name: work(value) if isinstance(value, Model) else value for name, value in source.items()}
+    return {
+        name: work(as_model(value)) if isinstance(value, str) or is_model(value) else value
+        for name, value in source.items()
+    }
 
 
 def _unmetered(model: Model) -> Callable[..., Any]:

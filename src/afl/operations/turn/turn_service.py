@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -12,8 +11,11 @@ from types import ModuleType
 from typing import Any
 
 from afl.kernel.database import Database, connect
+from afl.kernel.errors import InputError
 from afl.kernel.settings import Settings
-from afl.models import Model
+from afl.models import Model, as_model
+from afl.models.naming import is_address, is_provider
+from afl.models.opening import named_model
 from afl.operations.program.agents import AgentError, load_module
 from afl.operations.turn.turns import Stopped, boxes_of, limits_of, stop_named
 from afl.turns.agents import Agents, AnyTool
@@ -75,7 +77,7 @@ class TurnModule:
 def load_turn_module(module: str, model: str = "") -> TurnModule:
     """The agents of a module (`agents.py`, `news.agents`), or of one attribute of it; AgentError says what is wrong.
 
-    `model` is what they think with instead of the module's own: `MODULE:NAME`, or the name of a Claude model.
+    `model` is what they think with instead of the module's own: `MODULE:NAME`, or the name of a model.
     """
     return turn_module_of(load_module(module), module, model)
 
@@ -95,10 +97,10 @@ def turn_module_of(source: Any, module: str, model: str = "") -> TurnModule:
 
 
 def load_model(name: str) -> Model:
-    """`MODULE:NAME`, or the name of a Claude model."""
-    if ":" in name:
-        return _model(load_module(name), name)
-    return _claude(name)
+    """`MODULE:NAME`, or the name of a model (`openai:gpt-5-mini`, an address, the name of a Claude model)."""
+    if is_address(name) or ":" not in name or is_provider(name.partition(":")[0]):
+        return named_model(name)
+    return _model(load_module(name), name)
 
 
 def _definitions(source: Any) -> Iterator[AgentDefinition]:
@@ -114,25 +116,19 @@ def _definitions(source: Any) -> Iterator[AgentDefinition]:
 
 def _model(given: Any, module: str) -> Model:
     if given is None:
-        return _claude("")
-    if not isinstance(given, Model):
-        raise AgentError(f"module {module}: `model` is a {type(given).__name__}; expected a model")
-    return given
-
-
-def _claude(name: str) -> Model:
-    """Imported when it is wanted: its client is an extra."""
-    kind = importlib.import_module("afl.models.claude").ClaudeModel
-    model: Model = kind(name) if name else kind()
-    return model
+        return named_model("medium")
+    try:
+        return as_model(given)
+    except InputError as error:
+        raise AgentError(f"module {module}: {error}") from error
 
 
 def _models(given: Any, module: str) -> dict[str, Model]:
     if given is None:
         return {}
-    if not isinstance(given, Mapping) or not all(isinstance(each, Model) for each in given.values()):
+    if not isinstance(given, Mapping):
         raise AgentError(f"module {module}: `models` must be a map of models by name")
-    return dict(given)
+    return {name: _model(each, module) for name, each in given.items()}
 
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, TypeVar
 from urllib.parse import unquote
 
 from afl.kernel.database import Database, Transaction, connect
@@ -177,6 +177,9 @@ def send(
     text: str,
     *,
     fields: Mapping[str, str] | None = None,
+    result: Annotated[
+        Mapping[str, Any] | None, about("A JSON schema that the result must fit; `title` is its name.")
+    ] = None,
     after: str = "",
     correlation: str | None = None,
     channel: str = "public",
@@ -187,7 +190,13 @@ def send(
         await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
         history = await boxes_of(agents, after)
         return await agents.send(
-            agent, text, fields=fields, history=history, correlation_id=correlation, channel=channel
+            agent,
+            text,
+            fields=fields,
+            result=result,
+            history=history,
+            correlation_id=correlation,
+            channel=channel,
         )
 
     return with_agents(settings, work)

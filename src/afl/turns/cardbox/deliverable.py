@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from afl.kernel import codec
+from afl.kernel.errors import InputError
+from afl.models.result_type import result_type
 from afl.turns.bus.outbox import out_row
 from afl.turns.cardbox import cards
 from afl.turns.cardbox.cards import Card, NewCard
+from afl.turns.errors import TurnFailed
 from afl.turns.message import Message
 from afl.turns.protocol import headers as names
 from afl.turns.protocol.events import action_ack, task_event
 from afl.turns.statuses import ActionStatus, TaskStatus
 from afl.turns.store.steps import StepEnd
 
+T = TypeVar("T")
 SYSTEM_AUTHOR = "sys.l0"
 NO_CONTENT = "(no content)"
 
@@ -76,6 +80,19 @@ class Delivered:
     @property
     def succeeded(self) -> bool:
         return self.status is TaskStatus.SUCCESS
+
+    def value(self, result: type[T]) -> T:
+        """The result as a value of its type. TurnFailed if the turn did not deliver one."""
+        if not self.succeeded:
+            raise TurnFailed(
+                f"turn {self.agent_turn_id} {self.status}: {self.error or self.text}", self.error_code
+            )
+        try:
+            found: T = result_type(result).value(self.data)
+        except InputError as error:
+            why = f"turn {self.agent_turn_id} delivered no {getattr(result, '__name__', result)}: {error}"
+            raise TurnFailed(why, "invalid_result") from error
+        return found
 
     @classmethod
     def of(cls, event: Mapping[str, Any], card: Card) -> Delivered:
@@ -151,6 +168,17 @@ def answer_content(text: str) -> dict[str, Any]:
 def fields_content(fields: Sequence[Mapping[str, str]]) -> dict[str, Any]:
     """The deliverable of a turn that ended with submit_result."""
     return cards.fields_schema([dict(each) for each in fields])
+
+
+def typed_content(data: Any) -> dict[str, Any]:
+    """The deliverable of a turn whose result has a type; for whoever reads fields, those of an object as text."""
+    content = cards.json_data(data)
+    if isinstance(data, Mapping):
+        texts = {
+            name: value if isinstance(value, str) else codec.encode(value) for name, value in data.items()
+        }
+        content["fields"] = [{"name": name, "value": text} for name, text in texts.items()]
+    return content
 
 
 def deliverable_text(content: Mapping[str, Any]) -> str:

@@ -25,6 +25,7 @@ from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
 from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
+from afl.models.result_type import ResultType, result_type
 from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, failed, outcome_of
 
 TOOL_SECONDS = 120.0
@@ -94,12 +95,18 @@ def local_tool(
 
 
 class Toolbox:
-    """The tools of one process by their names."""
+    """The tools of one process by their names, and the types of results that it knows."""
 
     def __init__(self, tools: Iterable[Callable[..., Any] | PythonTool | LocalTool] = ()) -> None:
         self._tools: dict[str, LocalTool] = {}
+        self.result_types: dict[str, ResultType[Any]] = {}  # of the agents of this process, by their keys
         for each in tools:
             self.add(each)
+
+    def add_type(self, result: Any) -> ResultType[Any]:
+        """One more type of results; turns that are asked for it are checked by it."""
+        found = result_type(result)
+        return self.result_types.setdefault(found.key, found) if found.kind is not None else found
 
     def add(self, function: Callable[..., Any] | PythonTool | LocalTool) -> LocalTool:
         """One more; InputError when another one has its name."""

@@ -8,12 +8,11 @@ from typing import Any
 from afl.models import Reply
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.cards import NewCard, tool_call_content
-from afl.turns.cardbox.deliverable import answer_content, fields_content
+from afl.turns.cardbox.deliverable import answer_content
 from afl.turns.model import Head, Limits
 from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import CardType
 from afl.turns.tools.outcome import Outcome, result_card
-from afl.turns.tools.submit import Field
 from afl.turns.worker.conversation import thought_content
 from afl.turns.worker.toolkit import Call
 
@@ -29,9 +28,11 @@ class CardWriter:
 
     def thought(self, reply: Reply) -> NewCard:
         """The reply of the model with its calls; every call gets an id that is unique in the project."""
-        calls = [
-            {"id": new_id("call"), "name": use.name, "arguments": dict(use.input)} for use in reply.tool_uses
-        ]
+        calls: list[dict[str, Any]] = []
+        for use in reply.tool_uses:
+            calls.append({"id": new_id("call"), "name": use.name, "arguments": dict(use.input)})
+            if use.details:
+                calls[-1]["details"] = dict(use.details)
         return self._card(CardType.AGENT_THOUGHT, thought_content(reply), tool_calls=calls)
 
     def requested_call(self, tool_name: str, arguments: Mapping[str, Any]) -> NewCard:
@@ -62,10 +63,6 @@ class CardWriter:
         """The deliverable of a turn that ends with text."""
         return self._card(CardType.TASK_DELIVERABLE, answer_content(text))
 
-    def fields(self, fields: Sequence[Mapping[str, str]]) -> NewCard:
-        """The deliverable of a turn that ends with submit_result."""
-        return self._card(CardType.TASK_DELIVERABLE, fields_content(fields))
-
     def tool_answer(self, content: Mapping[str, Any]) -> NewCard:
         """The deliverable of a turn that ends with a tool's result."""
         error = content.get("error")
@@ -81,12 +78,9 @@ class CardWriter:
         told = f"You have not finished: end your work by calling {' or '.join(tools)}."
         return self._card(CardType.MUST_END_WITH, contents.text(told))
 
-    def must_have(self, required: Sequence[Field], why: str) -> NewCard:
-        """A note to the model whose result lacks required fields."""
-        names = ", ".join(each.name for each in required)
-        told = (
-            f"You have not finished: {why}. End your work by calling submit_result with the fields {names}."
-        )
+    def must_have(self, asked: str, why: str) -> NewCard:
+        """A note to the model whose result is not what was asked for."""
+        told = f"You have not finished: {why}. End your work by calling submit_result with {asked}."
         return self._card(CardType.MUST_END_WITH, contents.text(told))
 
     def _card(self, type: CardType, content: Mapping[str, Any], *, author: str = "", **more: Any) -> NewCard:

@@ -49,16 +49,21 @@ def messages(cards: Sequence[Card]) -> tuple[Message, ...]:
 
 
 def thought_content(reply: Reply) -> dict[str, Any]:
-    """The text of a reply; with its blocks in their order, if it has blocks that are neither text nor tool calls."""
+    """The text of a reply; with its blocks in their order, if its provider wants back more than text and calls."""
     content = contents.text(reply.text)
-    if any(isinstance(block, Opaque) for block in reply.content):
+    if any(
+        isinstance(block, Opaque) or (isinstance(block, Text) and block.details) for block in reply.content
+    ):
         content["blocks"] = [_stored(block) for block in reply.content]
     return content
 
 
 def thought_blocks(card: Card) -> list[Block]:
     """The blocks of a thought card; its calls have the ids that the turn gave them."""
-    calls = [ToolUse(call["id"], call["name"], call["arguments"]) for call in card.tool_calls]
+    calls = [
+        ToolUse(call["id"], call["name"], call["arguments"], call.get("details") or {})
+        for call in card.tool_calls
+    ]
     stored = card.content.get("blocks")
     if not stored:
         return [*_text(str(card.content.get("text", ""))), *calls]
@@ -68,7 +73,7 @@ def thought_blocks(card: Card) -> list[Block]:
         if each["type"] == "opaque":
             blocks.append(Opaque(each["data"]))
         elif each["type"] == "text":
-            blocks.extend(_text(each["text"]))
+            blocks.extend([Text(each["text"], each.get("details") or {})] if each["text"] else [])
         else:
             blocks.extend([use] if (use := next(left, None)) is not None else [])
     return blocks
@@ -114,6 +119,10 @@ def _words(card: Card) -> str:
     content = card.content
     if "text" in content:
         return str(content["text"])
+    if card.type == "task.result_fields" and "type" in content:
+        return (
+            f"The result must be one that fits the schema of submit_result ({content['type'].get('name')})."
+        )
     if card.type == "task.result_fields":
         fields = ", ".join(str(each.get("name")) for each in content.get("fields", []))
         return f"The result must have these fields: {fields}."
@@ -128,7 +137,8 @@ def _stored(block: Block) -> dict[str, Any]:
     match block:
         case Opaque(data):
             return {"type": "opaque", "data": dict(data)}
-        case Text(text):
-            return {"type": "text", "text": text}
+        case Text(text, details):
+            said = {"type": "text", "text": text}
+            return {**said, "details": dict(details)} if details else said
         case _:
             return {"type": "tool_use"}

@@ -21,7 +21,7 @@ _BEGIN = "Begin."  # the Messages API refuses a request without messages
 async def call_model(services: WorkerServices, state: TurnState) -> Reply:
     """The model's reply to the conversation so far; ModelError when there is none."""
     request = request_of(state, services.limits)
-    if not state.profile.llm.stream:
+    if not state.llm.stream:
         return await services.complete(request, None)
     stream = _Stream(services, state)
     stream.publish("start")
@@ -40,13 +40,14 @@ def request_of(state: TurnState, limits: WorkerLimits) -> Request:
     tools = state.toolkit.offered(last=left == 1)
     submits = any(tool.name == "submit_result" for tool in tools)
     said = [part for part in (state.profile.system_prompt, warning(left, submits)) if part]
-    told = messages(state.conversation)
+    told, llm = messages(state.conversation), state.llm
     return Request(
         told or (Said.user(_BEGIN),),
         system="\n\n".join(said),
         tools=tools,
-        model=state.profile.llm.model,
-        max_tokens=state.profile.llm.max_tokens,
+        model=llm.model,
+        max_tokens=llm.max_tokens,
+        settings=llm,
     )
 
 

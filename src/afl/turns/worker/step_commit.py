@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
@@ -20,7 +21,8 @@ from afl.turns.protocol.subjects import tool_subject
 from afl.turns.statuses import CardType, StepStatus, TaskStatus
 from afl.turns.store.heads import check_held, read_waiting
 from afl.turns.store.steps import StepEnd
-from afl.turns.tools.submit import SUBMIT_RESULT, Field, accepted_fields
+from afl.turns.tools.expected import Expected
+from afl.turns.tools.submit import SUBMIT_RESULT
 from afl.turns.transitions import Ending, fallback_content, finish, next_step, suspend
 from afl.turns.worker.card_writer import CardWriter
 from afl.turns.worker.services import WorkerLimits
@@ -201,23 +203,36 @@ def after_step(
     state: TurnState, added: Sequence[NewCard], writer: CardWriter, step: StepEnd, bounds: WorkerLimits
 ) -> Ending | list[NewCard]:
     """The end of the turn after a step with no open calls; else the cards that its model reads before the next step."""
-    own, required = [*state.own, *added], state.toolkit.required or ()
+    own, expected = [*state.own, *added], state.toolkit.expected or Expected()
     notes: list[NewCard] = []
     action = next_action(own, state.turn_id)
     if isinstance(action, EndWithResult):
         try:
-            return _end_with(writer, action.card, action.status, step, required)
+            return _end_with(writer, action.card, action.status, step, expected)
         except InputError as error:
-            notes = [writer.must_have(required, str(error))]
+            notes = [writer.must_have(expected.asked, str(error))]
     elif state.is_action:
         return end_action(writer, own, step)
-    misses = _misses([*own, *notes]) if required else []
+    misses = _misses([*own, *notes]) if expected.is_required else {}
     last = bounds.steps_left(state.head.steps) == 0
     if len(misses) > bounds.corrections or (last and step.step_id in misses):
-        names = ", ".join(each.name for each in required)
+        return _without_result(state, writer, expected, misses, step)
+    return exhausted(state, writer, step) if last else notes
+
+
+def _without_result(
+    state: TurnState, writer: CardWriter, expected: Expected, misses: Mapping[str, NewCard], step: StepEnd
+) -> Ending:
+    """The end of a turn whose model did not come to the result that was asked for, often enough."""
+    if expected.type is None:
+        names = ", ".join(each.name for each in expected.fields)
         why = f"the turn came to no result with the required fields {names}; attempts: {len(misses)}"
         return failure(state, writer, MISSING_FIELDS, why, step)
-    return exhausted(state, writer, step) if last else notes
+    error = list(misses.values())[-1].content.get("error")
+    why = f"the turn came to no {expected.type.name}; attempts: {len(misses)}"
+    if error is None:
+        return failure(state, writer, MISSING_FIELDS, f"{why}, the last one without a result", step)
+    return failure(state, writer, INVALID_RESULT, f"{why}; the last one: {error['message']}", step)
 
 
 def end_action(writer: CardWriter, own: Sequence[NewCard], step: StepEnd) -> Ending:
@@ -239,14 +254,16 @@ def failure(state: TurnState, writer: CardWriter, code: str, why: str, step: Ste
 
 
 def _end_with(
-    writer: CardWriter, card: NewCard, status: TaskStatus, step: StepEnd, required: Sequence[Field] = ()
+    writer: CardWriter, card: NewCard, status: TaskStatus, step: StepEnd, expected: Expected | None = None
 ) -> Ending:
-    """A tool's result is what the turn delivers. InputError: it lacks a required field."""
+    """A tool's result is what the turn delivers. InputError: it is not what was asked for."""
     error = card.content.get("error")
-    has_fields = required and status is TaskStatus.SUCCESS
+    checked = expected is not None and expected.is_required and status is TaskStatus.SUCCESS
     return Ending(
         status,
-        writer.fields(_result_fields(card, required)) if has_fields else writer.tool_answer(card.content),
+        writer.deliverable(_accepted(card, expected))
+        if expected is not None and checked
+        else writer.tool_answer(card.content),
         error=None if error is None else str(error.get("message")),
         error_code=None if error is None else str(error.get("code")),
         tool_result_card_id=card.card_id,
@@ -254,17 +271,17 @@ def _end_with(
     )
 
 
-def _result_fields(card: NewCard, required: Sequence[Field]) -> list[dict[str, str]]:
+def _accepted(card: NewCard, expected: Expected) -> dict[str, Any]:
     result = card.content.get("result")
     if isinstance(result, Mapping):
         result = {name: value for name, value in result.items() if name != CONTROL}
-    return accepted_fields({"result": result}, required)
+    return expected.accept({"result": result})
 
 
-def _misses(own: Sequence[NewCard]) -> list[str]:
-    """The steps of a turn that tried to end without the required fields."""
-    missed = [card.step_id for card in own if card.type == CardType.MUST_END_WITH or _is_refused_result(card)]
-    return list(dict.fromkeys(missed))
+def _misses(own: Sequence[NewCard]) -> dict[str, NewCard]:
+    """The steps of a turn that tried to end without the result that was asked for, each with its refusal."""
+    refused = [card for card in own if card.type == CardType.MUST_END_WITH or _is_refused_result(card)]
+    return {card.step_id: card for card in refused}
 
 
 def _is_refused_result(card: NewCard) -> bool:

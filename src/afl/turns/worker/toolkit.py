@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-import msgspec
+from msgspec import structs
 
 from afl.kernel.errors import InputError
 from afl.models import Tool
 from afl.models.messages import MAX_TOKENS
+from afl.models.settings import ModelSettings, read_settings
 from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
+from afl.turns.tools.expected import Expected
 from afl.turns.tools.local import LocalTool, Toolbox, near
 from afl.turns.tools.outcome import Outcome, failed
-from afl.turns.tools.submit import SUBMIT_RESULT, Field, submit_tool
+from afl.turns.tools.submit import SUBMIT_RESULT
+
+LLM_CONFIG = "llm_config"  # in a profile, and in the metadata of an instruction
 
 
-class LlmConfig(msgspec.Struct, frozen=True):
+class LlmConfig(ModelSettings, frozen=True, kw_only=True):
     """How the model is called; an empty name is the worker's own model."""
 
     model: str = ""
     max_tokens: int = MAX_TOKENS
     stream: bool = True
+
+    def with_call(self, given: Mapping[str, Any] | None) -> LlmConfig:
+        """With the settings of one call over those of the agent; InputError for what is no setting."""
+        if not given:
+            return self
+        return read_settings(LlmConfig, {**structs.asdict(self), **given}, "llm_config")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,7 @@ class Profile:
     must_end_with: tuple[str, ...] = ()
     llm: LlmConfig = field(default_factory=LlmConfig)
     policy: DelegationPolicy | None = None
+    result: Mapping[str, Any] | None = None  # the type that all its results have
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -63,10 +74,11 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
     prompt = data.get("system_prompt_template", "")
     if not isinstance(prompt, str):
         raise InputError(f"profile {name}: system_prompt_template must be text")
-    try:
-        llm = msgspec.convert(data.get("llm_config") or {}, LlmConfig)
-    except msgspec.ValidationError as error:
-        raise InputError(f"profile {name}: llm_config: {error}") from error
+    config = data.get(LLM_CONFIG) or {}
+    if not isinstance(config, Mapping):
+        raise InputError(f"profile {name}: llm_config is {config!r}; expected settings by name")
+    known = {key: value for key, value in config.items() if key in LlmConfig.__struct_fields__}
+    llm = read_settings(LlmConfig, known, f"profile {name}: llm_config")
     allowed = _name_list(data, "allowed_tools", name)
     return Profile(
         name,
@@ -76,6 +88,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         tuple(_name_list(data, "must_end_with", name) or ()),
         llm,
         policy_of(data),
+        data.get("result"),
     )
 
 
@@ -124,11 +137,11 @@ class Toolkit:
     profile: Profile
     toolbox: Toolbox
     rows: Mapping[str, ToolRow] = field(default_factory=dict)
-    required: Sequence[Field] | None = None  # None: no fields were asked for
+    expected: Expected | None = None  # None: no result was asked for
 
     def offered(self, *, last: bool = False) -> tuple[Tool, ...]:
         """The tools of a request; in the last step only the one that ends the turn."""
-        end = (submit_tool(self.required or ()),) if self._submits else ()
+        end = ((self.expected or Expected()).tool,) if self._submits else ()
         if last:
             return end
         local = [tool.tool for tool in self.toolbox if self.profile.allows(tool.name)]
@@ -149,7 +162,7 @@ class Toolkit:
 
     @property
     def _submits(self) -> bool:
-        return self.profile.may_submit(self.required is not None)
+        return self.profile.may_submit(self.expected is not None)
 
     def _builtin(self, name: str) -> Tool:
         row = self._elsewhere(name)

@@ -24,9 +24,9 @@ from afl.turns.protocol.subjects import tool_subject
 from afl.turns.statuses import Activity, AfterExecution, StepPhase, StepStatus, TaskStatus
 from afl.turns.store import inbox
 from afl.turns.store.steps import StepEnd
+from afl.turns.tools.expected import Expected
 from afl.turns.tools.local import ToolCall
 from afl.turns.tools.outcome import Outcome, failed
-from afl.turns.tools.submit import accepted_fields
 from afl.turns.tracing import stepping
 from afl.turns.transitions import Ending, note
 from afl.turns.worker.card_writer import CardWriter
@@ -101,11 +101,11 @@ class TurnRun:
         return await self._answered(reply, thought, end)
 
     async def _answered(self, reply: Reply, thought: NewCard, end: StepEnd) -> StepOutcome | None:
-        """Text without calls is the deliverable, unless fields are required or the profile requires another end."""
+        """Text without calls is the deliverable, unless a result was asked for or the profile requires another end."""
         writer = self._writer()
-        required, tools = self._state.toolkit.required, self._state.profile.must_end_with
-        if required:
-            note = writer.must_have(required, "words alone are no result here")
+        expected, tools = self._state.toolkit.expected, self._state.profile.must_end_with
+        if expected is not None and expected.is_required:
+            note = writer.must_have(expected.asked, "words alone are no result here")
             return await self._commit(StepResult([thought, note], end))
         if tools:
             return await self._commit(StepResult([thought, writer.must_end_with(tools)], end))
@@ -130,14 +130,14 @@ class TurnRun:
         writer = self._writer()
         cards = [thought, self._call_card(call)]
         try:
-            fields = accepted_fields(call.arguments, self._state.toolkit.required or ())
+            content = (self._state.toolkit.expected or Expected()).accept(call.arguments)
         except InputError as error:
             refusal = writer.result(call, failed(INVALID_RESULT, str(error)))
             return await self._commit(StepResult([*cards, refusal], end))
         result = writer.result(call, Outcome("success", "accepted", after_execution=AfterExecution.TERMINATE))
         ending = Ending(
             TaskStatus.SUCCESS,
-            writer.fields(fields),
+            writer.deliverable(content),
             cards=[*cards, result],
             tool_result_card_id=result.card_id,
             step=end,

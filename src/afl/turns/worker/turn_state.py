@@ -20,10 +20,10 @@ from afl.turns.resources import get_profile, get_tools
 from afl.turns.statuses import AfterExecution, CardType, TaskStatus
 from afl.turns.store.heads import read_waiting
 from afl.turns.store.steps import StepEnd, read_steps
+from afl.turns.tools.expected import Expected, expected_by_card, read_type
 from afl.turns.tools.local import Toolbox
-from afl.turns.tools.submit import Field, required_fields
 from afl.turns.worker.conversation import conversation, last_thought
-from afl.turns.worker.toolkit import Profile, Toolkit, profile_of
+from afl.turns.worker.toolkit import LLM_CONFIG, LlmConfig, Profile, Toolkit, profile_of
 
 Q = queries("afl.turns.worker")
 _PROFILES = 1024
@@ -44,6 +44,14 @@ class TurnState:
     @property
     def profile(self) -> Profile:
         return self.toolkit.profile
+
+    @property
+    def llm(self) -> LlmConfig:
+        """How the model is called: as the profile says, and what was asked for says otherwise."""
+        asked = next(
+            (card for card in reversed(self.context) if card.type == CardType.TASK_INSTRUCTION), None
+        )
+        return self.profile.llm.with_call(None if asked is None else asked.metadata.get(LLM_CONFIG))
 
     @property
     def turn_id(self) -> str:
@@ -186,8 +194,20 @@ class TurnStateLoader:
     ) -> TurnState:
         context = [card_of(row) for row in cards if row["box_id"] == head.context_box_id]
         output = [card_of(row) for row in cards if row["box_id"] == head.output_box_id]
-        toolkit = Toolkit(profile, self._toolbox, tools, _required_fields(context))
+        toolkit = Toolkit(profile, self._toolbox, tools, self._expected(context, profile))
         return TurnState(head, toolkit, context, output, step_id)
+
+    def _expected(self, context: Sequence[Card], profile: Profile) -> Expected | None:
+        """What the newest `task.result_fields` card asks for, else the profile; None when neither does."""
+        kinds = (CardType.RESULT_FIELDS, CardType.TASK_DELIVERABLE)
+        newest = next((card for card in reversed(context) if card.type in kinds), None)
+        known = self._toolbox.result_types
+        if (
+            newest is not None and newest.type == CardType.RESULT_FIELDS
+        ):  # it was not answered by an earlier turn
+            return expected_by_card(newest.content, known)
+        type = read_type(profile.result, known)
+        return None if type is None else Expected(type=type)
 
     def _remote_tools(self, profile: Profile) -> list[str] | None:
         """The names of tools to read from the store, None: all. Functions of this process are not read."""
@@ -208,15 +228,6 @@ class TurnStateLoader:
             self._profiles.clear()
         self._profiles[key] = profile_of(found.profile)
         return self._profiles[key]
-
-
-def _required_fields(context: Sequence[Card]) -> list[Field] | None:
-    """The fields that the newest `task.result_fields` card requires; None when there is none, or it was answered."""
-    kinds = (CardType.RESULT_FIELDS, CardType.TASK_DELIVERABLE)
-    newest = next((card for card in reversed(context) if card.type in kinds), None)
-    if newest is None or newest.type == CardType.TASK_DELIVERABLE:
-        return None
-    return required_fields(newest.content)
 
 
 def read_boxes(tx: Transaction, head: Head) -> list[Row]:

@@ -1,0 +1,145 @@
+"""The type of a result: its JSON schema for the model, what is wrong with an answer, and the value for the caller.
+
+A type is a pydantic model, a dataclass, a TypedDict, or whatever else pydantic has a schema for; or a JSON schema
+alone, where the type is known only to another process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, TypeVar, is_typeddict
+
+import msgspec
+
+from afl.kernel import codec
+from afl.kernel.errors import InputError, MissingExtraError, pip_install
+
+T = TypeVar("T")
+_REFERENCE = "#/$defs/{model}"
+
+
+@dataclass(frozen=True)
+class ResultType(Generic[T]):
+    """What a result must be. `kind` is None where only the schema is known."""
+
+    name: str
+    schema: Mapping[str, Any]
+    kind: Any = None
+
+    def data(self, given: Any) -> Any:
+        """The answer as the JSON data to store; InputError says what is wrong with it."""
+        if self.kind is None:
+            problem = schema_problem(self.schema, given)
+            if problem:
+                raise InputError(problem)
+            return given
+        return self._reader.dump(self.value(given))
+
+    def value(self, data: Any) -> T:
+        """The value of the type; without one, the data itself. InputError says what is wrong."""
+        if self.kind is None:
+            found: T = self.data(data)
+            return found
+        value: T = self._reader.parse(data)
+        return value
+
+    @property
+    def titled(self) -> dict[str, Any]:
+        """The schema, with the name in it."""
+        return {**self.schema, "title": self.name}
+
+    @property
+    def key(self) -> str:
+        """The same for the same type, in any process."""
+        return codec.encode_canonical([self.name, self.schema]).decode()
+
+    @cached_property
+    def _reader(self) -> _Pydantic | _Plain:
+        return _reader(self.kind)
+
+
+def result_type(given: Any) -> ResultType[Any]:
+    """The result that a type, or a JSON schema, describes; InputError for a type that has no schema."""
+    if isinstance(given, ResultType):
+        return given
+    if isinstance(given, Mapping):
+        return ResultType(str(given.get("title") or "result"), dict(given))
+    name = getattr(given, "__name__", None) or str(given)
+    return ResultType(str(name), _reader(given).schema(), given)
+
+
+def schema_problem(schema: Mapping[str, Any], data: Any) -> str | None:
+    """What is wrong with data by a JSON schema; None if nothing is.
+
+    Without the package jsonschema, which comes with the extra of a provider, only the names at the top are checked:
+    whoever asked for the result checks it again.
+    """
+    try:
+        from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # noqa: PLC0415  an extra
+    except ModuleNotFoundError:
+        missing = [
+            name for name in schema.get("required", ()) if not (isinstance(data, Mapping) and name in data)
+        ]
+        return f"it lacks {', '.join(missing)}" if missing else None
+    found = sorted(Draft202012Validator(dict(schema)).iter_errors(data), key=lambda each: each.json_path)
+    return "; ".join(f"{each.json_path}: {each.message}" for each in found[:5]) or None
+
+
+class _Pydantic:
+    def __init__(self, kind: Any) -> None:
+        try:
+            from pydantic import TypeAdapter  # noqa: PLC0415  comes with an extra
+        except ModuleNotFoundError as missing:
+            raise MissingExtraError(
+                f"pydantic is required for typed results. Install it with: {pip_install('models')}"
+            ) from missing
+        try:
+            self._adapter = TypeAdapter(kind)
+        except Exception as error:  # pydantic has several for a type that it cannot read
+            raise InputError(f"a result cannot be a {kind!r}: {error}") from error
+
+    def schema(self) -> dict[str, Any]:
+        return self._adapter.json_schema(ref_template=_REFERENCE)
+
+    def parse(self, data: Any) -> Any:
+        from pydantic import ValidationError  # noqa: PLC0415
+
+        try:
+            return self._adapter.validate_json(codec.encode(data, what="a result"))
+        except ValidationError as error:
+            told = [
+                (".".join(map(str, each["loc"])), each["msg"]) for each in error.errors(include_url=False)
+            ]
+            raise InputError(
+                "; ".join(f"{where}: {said}" if where else said for where, said in told)
+            ) from error
+
+    def dump(self, value: Any) -> Any:
+        return self._adapter.dump_python(value, mode="json", by_alias=True)
+
+
+class _Plain:
+    """A TypedDict, which pydantic reads only from Python 3.12 on."""
+
+    def __init__(self, kind: Any) -> None:
+        self._kind = kind
+
+    def schema(self) -> dict[str, Any]:
+        (schema,), shared = msgspec.json.schema_components([self._kind], ref_template="#/$defs/{name}")
+        root = shared.pop(self._kind.__name__, schema)
+        return {**root, "$defs": shared} if shared else dict(root)
+
+    def parse(self, data: Any) -> Any:
+        try:
+            return msgspec.convert(data, self._kind)
+        except msgspec.ValidationError as error:
+            raise InputError(str(error)) from error
+
+    def dump(self, value: Any) -> Any:
+        return msgspec.to_builtins(value)
+
+
+def _reader(kind: Any) -> _Pydantic | _Plain:
+    return _Plain(kind) if is_typeddict(kind) else _Pydantic(kind)
