@@ -83,13 +83,16 @@ class AsyncCalls:
         """The store; CapabilityError for a client of a server."""
         return open_store(self._client)
 
-    async def next_page(self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool) -> PageT:
+    async def next_page(
+        self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool, **wanted: Any
+    ) -> PageT:
         """The next page of a stream of a run; with `wait`, what comes within a while if there is none."""
-        ask = partial(self.call, function, run, after=after, limit=PAGE_SIZE)
+        ask = partial(self.call, function, run, after=after, limit=PAGE_SIZE, **wanted)
         if not wait:
             return await ask()
         if not isinstance(self._client, StoreClient):
-            return await self.poll(function, run, after=after, limit=PAGE_SIZE, wait=_POLL_SECONDS)
+            page_of = partial(self.poll, function, run, after=after, limit=PAGE_SIZE, **wanted)
+            return await page_of(wait=_POLL_SECONDS)
         store = await self.in_thread(self.open_store)
         with store.subscribe(event_topics(run)) as subscription:
             page = await ask()

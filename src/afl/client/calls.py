@@ -93,10 +93,12 @@ class Calls:
         """The result of an operation that waits."""
         return self._client.call(function, *args, **kwargs)
 
-    def next_page(self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool) -> PageT:
+    def next_page(
+        self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool, **wanted: Any
+    ) -> PageT:
         """The next page of a stream of a run; with `wait`, what comes within a while if there is none."""
         seconds = LONG_POLL_SECONDS if wait else 0
-        return self._client.call(function, run, after=after, limit=PAGE_SIZE, wait=seconds)
+        return self._client.call(function, run, after=after, limit=PAGE_SIZE, wait=seconds, **wanted)
 
     def end_of(self, run: str, timeout: float | None) -> RunEnd:
         """Where a run stands when it is over; TimeoutError after so many seconds."""

@@ -237,7 +237,7 @@ def test_a_step_shows_inputs_outputs_attempts_and_its_line(house: Visitors) -> N
     text = house.viewer.read(f"/runs/{run}/steps/0/a")
     assert MARKUP in text
     assert "42" in text
-    assert "Attempt Outcome Error Queued Ran Started Ended Worker 1 completed" in text
+    assert "Attempt Outcome Queued Ran Started Ended Worker Details 1 completed" in text
     assert "test.afl:7" in text
     assert "Open" in house.viewer.read(f"/runs/{run}/step-part/0/a?panel=1")
 

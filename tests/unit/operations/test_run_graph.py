@@ -121,7 +121,7 @@ def test_a_step_tells_its_data_attempts_error_and_source_line(store: Persistence
     assert step.failed_at is not None
     hit = next(line for line in step.failed_at.lines if line.is_hit)
     assert (hit.text.strip(), hit.caret) == ("b = Half(n = a.m)", " " * 8)
-    assert [(each.state, each.deliveries, each.failures) for each in step.tasks] == [("failed", 1, 1)]
+    assert [(each.state, each.attempts, each.failures) for each in step.tasks] == [("failed", 1, 1)]
     (attempt,) = step.attempts
     assert (attempt.number, attempt.outcome, attempt.error) == (1, "failed", "6 is refused")
     assert "raise ValueError" in attempt.traceback

@@ -11,6 +11,7 @@ from starlette.routing import Route
 
 from afl.dashboard.drawings import draw, states
 from afl.dashboard.pages.parts import number_of
+from afl.dashboard.pages.run_log import download_log, log_view
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.dashboard.wording import plural, run_url, step_url, with_query
 from afl.kernel.errors import AccessError, AgentFlowError
@@ -18,7 +19,6 @@ from afl.operations.reason.why import why
 from afl.operations.run import control
 from afl.operations.run.place_view import show_place
 from afl.operations.run.run_graph import run_graph
-from afl.operations.run.run_log import read_page
 from afl.operations.run.run_summary import run_summary
 from afl.operations.run.run_timeline import run_timeline
 from afl.operations.run.run_view import show_run
@@ -26,7 +26,6 @@ from afl.operations.run.step_view import show_step
 
 VIEWS = ("graph", "timeline", "tree", "log")
 _MOST_GROUPS = 300
-_LOG_LINES = 1_000
 
 
 async def run(request: Request) -> Response:
@@ -40,6 +39,7 @@ async def run(request: Request) -> Response:
         "summary": summary,
         "view": view,
         "views": VIEWS,
+        "source": "",
         "reason": await _reason(request, summary),
         **shown,
     }
@@ -69,19 +69,11 @@ async def _tree(request: Request, name: str) -> dict[str, Any]:
     return {"shown": await ask(request, show_run, name)}
 
 
-async def _log(request: Request, name: str) -> dict[str, Any]:
-    return {"log": await ask(request, read_page, name, after=_start_of_log(request), limit=_LOG_LINES)}
-
-
-def _start_of_log(request: Request) -> int:
-    return number_of(request.query_params.get("after", ""))
-
-
 _VIEWS: dict[str, Callable[[Request, str], Awaitable[dict[str, Any]]]] = {
     "graph": _graph,
     "timeline": _timeline,
     "tree": _tree,
-    "log": _log,
+    "log": log_view,
 }
 
 
@@ -205,6 +197,7 @@ routes = [
     Route("/runs/{run}/fragment/head", head),
     Route("/runs/{run}/fragment/{view}", part),
     Route("/runs/{run}/graph-states", graph_states),
+    Route("/runs/{run}/log.txt", download_log),
     *(Route(f"/runs/{{run}}/{each}", _acting(each), methods=["POST"]) for each in _ACTIONS),
     Route("/runs/{run}/steps/{path:path}", step),
     Route("/runs/{run}/step-part/{path:path}", step_part),
