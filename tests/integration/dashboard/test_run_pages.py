@@ -193,7 +193,6 @@ def test_the_states_of_the_graph_come_alone(house: Visitors) -> None:
     assert [[each[0], each[2]] for each in answer["nodes"]] == [
         ["0/a", "waiting"],
         ["0/b", "not begun"],
-        ["0/>0", "not begun"],
     ]
 
 

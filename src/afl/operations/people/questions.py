@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError, InputError, NotFoundError
+from afl.operations.run.cut_values import cut
 from afl.operations.spans import ago, date
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
@@ -18,7 +18,6 @@ from afl.runtime.program.program import Program
 from afl.runtime.types import WorkflowId
 
 KIND = "human"
-_LONGEST = 200  # characters of a value in a list
 REJECTED = "Rejected"  # the error type of a step that somebody refused
 
 
@@ -161,7 +160,7 @@ class Questions:
             answered_by=str(answered.get("by") or ""),
             answered_at=int(answered.get("at") or 0),
             feedback=str(answered.get("feedback") or ""),
-            given={name: _cut(value) for name, value in task.params.items()},
+            given={name: cut(value) for name, value in task.params.items()},
         )
 
     def _moment(self, store_time: int) -> int:
@@ -172,14 +171,6 @@ class Questions:
             run = self.store.get_run(WorkflowId(run_id))
             self._workflows[run_id] = run.workflow_name if run is not None else ""
         return self._workflows[run_id]
-
-
-def _cut(value: Any) -> Any:
-    """A value as lists show it; a long one as the beginning of its text."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    text = value if isinstance(value, str) else codec.encode(value)
-    return value if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
 
 
 def _title(task: TaskDefinition) -> str:
