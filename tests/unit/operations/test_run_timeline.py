@@ -1,11 +1,11 @@
-"""A run over time: queued and running apart, a lane for each attempt, the critical path."""
+"""A run over time: queued and running apart, a bar for each attempt, the critical path."""
 
 from __future__ import annotations
 
 from operated_store import begin, double, program_of
 
 from afl.operations.run.critical_path import critical_steps
-from afl.operations.run.run_timeline import MOST_LANES, SLICES, RunTimeline, TimelineRow, run_timeline
+from afl.operations.run.run_timeline import MOST_BARS, SLICES, RunTimeline, TimelineRow, run_timeline
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.states import StepState
 from afl.runtime.step import StepLine
@@ -57,30 +57,30 @@ def rows_of(timeline: RunTimeline) -> dict[str, TimelineRow]:
 def test_each_attempt_has_a_lane_in_which_it_is_queued_before_it_runs(store: MemoryStore) -> None:
     run = begin(store, FETCH, Fetch=failing(2), Double=double)
     row = rows_of(run_timeline(store, run))["0/a"]
-    assert [(lane.number, lane.outcome) for lane in row.lanes] == [
+    assert [(bar.number, bar.outcome) for bar in row.bars] == [
         (1, "failed"),
         (2, "failed"),
         (3, "completed"),
     ]
-    moments = [at for lane in row.lanes for at in (lane.queued, lane.start, lane.end)]
+    moments = [at for bar in row.bars for at in (bar.queued, bar.start, bar.end)]
     assert moments == sorted(moments)
     assert row.start <= moments[0] and moments[-1] <= row.end
     assert (row.attempts, row.slices) == (3, [])
-    assert row.queued_ms == sum(lane.queued_ms for lane in row.lanes)
+    assert row.queued_ms == sum(bar.queued_ms for bar in row.bars)
 
 
 def test_what_nobody_has_claimed_is_queued(store: MemoryStore) -> None:
     run = begin(store, FETCH)
     row = rows_of(run_timeline(store, run))["0/a"]
-    (lane,) = row.lanes
-    assert (lane.outcome, lane.ran_ms, lane.end) == ("queued", 0, 1.0)
-    assert (row.ran_ms, row.queued_ms) == (0, lane.queued_ms)
+    (bar,) = row.bars
+    assert (bar.outcome, bar.ran_ms, bar.end) == ("queued", 0, 1.0)
+    assert (row.ran_ms, row.queued_ms) == (0, bar.queued_ms)
 
 
 def test_of_very_many_attempts_the_newest_have_lanes(store: MemoryStore) -> None:
     run = begin(store, FETCH, Fetch=failing(15), Double=double)
     row = rows_of(run_timeline(store, run))["0/a"]
-    assert [lane.number for lane in row.lanes] == list(range(17 - MOST_LANES, 17))
+    assert [bar.number for bar in row.bars] == list(range(17 - MOST_BARS, 17))
     assert row.attempts == 16
 
 
@@ -93,7 +93,7 @@ def test_rows_inside_of_one_are_below_it(store: MemoryStore) -> None:
 def test_elements_that_are_queued_are_told_apart(store: MemoryStore) -> None:
     run = begin(store, EACH, {"ns": list(range(7))})
     (row,) = run_timeline(store, run).rows
-    assert (row.lanes, row.attempts, len(row.slices)) == ([], 7, SLICES)
+    assert (row.bars, row.attempts, len(row.slices)) == ([], 7, SLICES)
     assert row.queued_slices[-1] == row.slices[-1] == 7
 
 

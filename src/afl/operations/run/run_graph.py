@@ -234,7 +234,7 @@ def _small_width(node: PlanNode) -> float:
     """A case is as wide as its condition and what it yields, within reason."""
     if node.kind in ("case", "catch"):
         text = f"{node.title} → {node.yields}" if node.yields else node.title
-        return min(max(108.0, 7.2 * len(text) + 38), 240.0)
+        return min(max(108.0, 7.2 * len(text) + 38), 300.0)
     return 84.0
 
 

@@ -1,4 +1,4 @@
-"""A run over time: one row per place of the program, however many steps stand there, and a lane for each attempt.
+"""A run over time: one row per place of the program, however many steps stand there, and a bar for each attempt.
 
 Work that is queued is told apart from work that runs.
 """
@@ -24,13 +24,13 @@ from afl.runtime.types import ObjectType, StepId, WorkflowId
 
 SLICES = 72
 MOST_ROWS = 300
-MOST_LANES = 12
+MOST_BARS = 12
 _TICKS = 6
 _STEPS = (1, 2, 5)
 
 
 @dataclass(frozen=True)
-class Lane:
+class AttemptBar:
     """One attempt: queued from `queued` to `start`, run from there to `end`, all shares of the whole time."""
 
     number: int
@@ -46,7 +46,7 @@ class Lane:
 class TimelineRow:
     """The steps of one place. `start` and `end` are shares of the whole time; `depth` is how deep it lies in bodies.
 
-    A place with one step has a lane for each attempt, the newest MOST_LANES of them; steps that only hold others have
+    A place with one step has a bar for each attempt, the newest MOST_BARS of them; steps that only hold others have
     none. Where several steps stand, `slices` says how many of them were under way, part by part of the whole time, and
     `queued_slices` how many of those were queued. `is_critical`: the run would have ended sooner, had it been faster.
     """
@@ -64,7 +64,7 @@ class TimelineRow:
     busy_ms: int
     slices: list[int] = field(default_factory=list)
     queued_slices: list[int] = field(default_factory=list)
-    lanes: list[Lane] = field(default_factory=list)
+    bars: list[AttemptBar] = field(default_factory=list)
     attempts: int = 0
     queued_ms: int = 0
     ran_ms: int = 0
@@ -134,9 +134,9 @@ class _Reader:
     def _row(self, place: str, steps: Sequence[StepLine], counts: Counts) -> TimelineRow:
         first = min(step.started for step in steps)
         last = max(step.ended or self._now for step in steps)
-        lanes = [self._lane(span, step) for step in steps for span in self._spans.get(step.id, ())]
+        bars = [self._bar(span, step) for step in steps for span in self._spans.get(step.id, ())]
         is_many = len(steps) > 1
-        worked = [(lane.queued, lane.end) for lane in lanes] or [
+        worked = [(bar.queued, bar.end) for bar in bars] or [
             (self._share(step.started), self._share(step.ended or self._now)) for step in steps
         ]
         return TimelineRow(
@@ -152,21 +152,21 @@ class _Reader:
             end=self._share(last),
             busy_ms=sum(max(0, (step.ended or self._now) - step.started) for step in steps),
             slices=_slices(worked) if is_many else [],
-            queued_slices=_slices(_queued(lanes)) if is_many and lanes else [],
-            lanes=[] if is_many else lanes[-MOST_LANES:],
-            attempts=len(lanes),
-            queued_ms=sum(lane.queued_ms for lane in lanes),
-            ran_ms=sum(lane.ran_ms for lane in lanes),
+            queued_slices=_slices(_queued(bars)) if is_many and bars else [],
+            bars=[] if is_many else bars[-MOST_BARS:],
+            attempts=len(bars),
+            queued_ms=sum(bar.queued_ms for bar in bars),
+            ran_ms=sum(bar.ran_ms for bar in bars),
             is_critical=any(step.id in self._critical for step in steps),
         )
 
-    def _lane(self, span: AttemptSpan, step: StepLine) -> Lane:
+    def _bar(self, span: AttemptSpan, step: StepLine) -> AttemptBar:
         """Whatever clocks say, an attempt lies within its step, and runs after it was queued."""
         last = step.ended or self._now
         queued = min(max(span.queued or step.started, step.started), last)
         started = min(max(span.started or last, queued), last)
         ended = min(max(span.ended or last, started), last)
-        return Lane(
+        return AttemptBar(
             number=span.number,
             outcome=span.outcome,
             queued=self._share(queued),
@@ -195,9 +195,9 @@ def _in_order(began: Mapping[str, int]) -> list[str]:
     return sorted(began, key=rank)
 
 
-def _queued(lanes: Iterable[Lane]) -> list[tuple[float, float]]:
+def _queued(bars: Iterable[AttemptBar]) -> list[tuple[float, float]]:
     """When work was queued for so long that it can be seen."""
-    return [(lane.queued, lane.start) for lane in lanes if lane.start - lane.queued > 1 / (4 * SLICES)]
+    return [(bar.queued, bar.start) for bar in bars if bar.start - bar.queued > 1 / (4 * SLICES)]
 
 
 def _slices(spans: Sequence[tuple[float, float]]) -> list[int]:
