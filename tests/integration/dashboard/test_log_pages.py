@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -92,3 +93,13 @@ def test_the_page_of_a_task_leads_to_the_log_of_each_attempt(house: Visitors, ru
     page = house.viewer.client.get(f"/tasks/{task.uuid}").text
     assert "view=log&amp;step=0%2Fpage&amp;attempt=2" in page
     assert "3, 3 failed" in house.viewer.read(f"/tasks/{task.uuid}")
+
+
+def test_attempts_that_are_not_kept_are_said_to_be_missing(house: Visitors) -> None:
+    run = house.run(FETCH.replace("attempts = 3", "attempts = 55"), {"n": 3}, Fetch=fetch)
+    page = house.viewer.open(f"/runs/{run}/steps/0/page")
+    missing = re.search(r"Attempts 2 to (\d+) are not kept", page)
+    assert missing is not None
+    assert page.count('data-label="Attempt"') == 55 - int(missing[1]) + 1
+    (task,) = house.store.get_tasks_by_workflow(run)  # type: ignore[arg-type]
+    assert "55, 55 failed" in house.viewer.read(f"/tasks/{task.uuid}")
