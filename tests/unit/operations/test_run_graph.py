@@ -224,6 +224,14 @@ def test_elements_are_found_by_value_and_failed_ones_come_first(store: Persisten
     assert show_place(store, run, place, text="nothing").elements == []
 
 
+def test_what_stands_in_a_foreach_is_in_the_order_of_its_elements_with_values(store: PersistenceAPI) -> None:
+    source = EACH.replace(" catch { yield Double(m = 0) }", "")
+    run = begin(store, source, {"ns": [2, 4, 5, *range(100, 124, 2)]}, Double=odd_ones_fail)
+    inside = show_step(store, f"{run}/0/all").inside
+    assert [each.values["n"] for each in inside] == [5, 2, 4, *range(100, 124, 2)]
+    assert {each.place for each in inside} == {"0/all/0/#/one"}
+
+
 def test_a_narrow_graph_has_one_box_below_the_other(store: PersistenceAPI) -> None:
     body = "".join(f"        s{number} = Double(n = $.n)\n" for number in range(4))
     head = "namespace t {\n event facet Double(n: Long) => (m: Long)\n workflow W(n: Long) andThen {\n"

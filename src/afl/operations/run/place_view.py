@@ -51,6 +51,11 @@ class Element:
     error: str = ""
     values: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def place(self) -> str:
+        """Where it stands with all other elements: `0/desk/0/#/story`."""
+        return _INDEX.sub("#", self.path)
+
 
 @dataclass(frozen=True)
 class PlaceView:
@@ -88,16 +93,17 @@ def show_place(
     workflow_id = WorkflowId(found.workflow_id)
     lines = store.get_step_lines(workflow_id)
     mine = [line for line in lines if _belongs(line, workflow_id, path, below)]
-    if not below:
-        mine.sort(key=lambda line: _numbers(line.id))
+    places: dict[str, int] = {}  # in the order in which they began
+    for line in mine:
+        places.setdefault(place_of(line.id, workflow_id), len(places))
+    mine.sort(key=lambda line: (places[place_of(line.id, workflow_id)], _numbers(line.id)))
     words = _words(store, found, lines, mine)
     counts = Counts()
     for word in words.values():
         if word != "canceled":
             setattr(counts, word, getattr(counts, word) + 1)
     chosen = [line for line in mine if not state or words[line.id] == state]
-    if not below:
-        chosen.sort(key=lambda line: words[line.id] != "failed")
+    chosen.sort(key=lambda line: words[line.id] != "failed")
     if text:
         page, following = _search(store, chosen, text, after, limit)
     else:
@@ -112,7 +118,7 @@ def show_place(
         facet=statement.facet_name if statement is not None else "",
         line=location.get("line"),
         counts=counts,
-        elements=_elements(store, workflow_id, page, words, with_values=not below),
+        elements=_elements(store, workflow_id, page, words),
         next=following,
     )
 
@@ -185,12 +191,10 @@ def _elements(
     workflow_id: WorkflowId,
     page: list[StepLine],
     words: dict[str, str],
-    *,
-    with_values: bool,
 ) -> list[Element]:
-    read = store.get_steps([line.id for line in page if with_values or words[line.id] == "failed"])
+    read = store.get_steps([line.id for line in page])
     errors = {step.id: step.transition.error for step in read if words[step.id] == "failed"}
-    values = {step.id: _values(step) for step in read} if with_values else {}
+    values = {step.id: _values(step) for step in read}
     return [
         Element(
             path=paths.relative(line.id, workflow_id),
