@@ -81,3 +81,21 @@ def test_groups_and_the_badge_count_what_waits(page: Page, live: LiveSystem, see
     expect(page.get_by_role("region", name="Approvals")).to_contain_text("shop.Signed")
     expect(page.get_by_role("region", name="Approvals")).not_to_contain_text("shop.Priced")
     expect(page.get_by_role("link", name=re.compile("^Approvals"))).to_contain_text(re.compile("[0-9]"))
+
+
+def test_several_are_chosen_previewed_and_approved(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    runs = [live.submit("Signed", paper=f"contract {number}") for number in (1, 2, 3)]
+    tasks = [live.waiting_task(run) for run in runs]
+    page.goto("/approvals?group=boss")
+    inbox = page.get_by_role("region", name="Approvals")
+    expect(inbox).to_contain_text("contract 3")
+    for task in tasks[:2]:
+        page.locator(f"input[value='{task}']").check()
+    page.get_by_role("button", name="Answer 2").click()
+    expect(heading(page)).to_have_text("Answer 2 approvals")
+    expect(page.get_by_role("table", name="What would be answered")).to_contain_text("contract 2")
+    page.get_by_role("button", name="Approve 2").click()
+    expect(page.locator(".flash")).to_contain_text("Approved 2 approvals")
+    for run in runs[:2]:
+        live.until(run, "completed")
+    assert live.run(runs[2]).state == "running"

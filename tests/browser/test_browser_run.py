@@ -10,6 +10,7 @@ from playwright.sync_api import Locator, Page, expect
 from afl.operations.run import control
 from browser.gestures import confirm, heading, told
 from browser.live_system import LiveSystem
+from browser.looks import LOOKS, Look
 from browser.seeds import MANY, Seeds
 
 
@@ -213,3 +214,42 @@ def test_nothing_moves_for_whoever_asked_for_less_motion(page: Page, live: LiveS
     expect(heading(page)).to_contain_text("running")
     expect(page.locator(".state.running i").first).to_be_visible()
     assert page.evaluate("document.getAnimations().length") == 0
+
+
+def test_the_log_is_filtered_while_somebody_types_and_downloaded(page: Page, seeds: Seeds) -> None:
+    page.goto(f"/runs/{seeds.completed}?view=log")
+    log = page.get_by_role("list", name="Log")
+    expect(log).to_contain_text("flour is on the scale")
+    page.get_by_label("Text", exact=True).fill("OFFICE")
+    expect(log).not_to_contain_text("flour is on the scale")
+    expect(log).to_contain_text("attempt 2 to reach the office")
+    page.get_by_label("Level", exact=True).select_option("error")
+    expect(log).not_to_contain_text("attempt 2 to reach the office")
+    expect(log).to_contain_text("attempt 1 failed: LineBusy")
+    expect(page).to_have_url(re.compile("grep=OFFICE&level=error"))
+    with page.expect_download() as started:
+        page.get_by_role("link", name="Download").click()
+    assert "attempt 1 failed: LineBusy" in started.value.path().read_text()
+    page.goto(f"/runs/{seeds.completed}/steps/call")
+    first, second = page.get_by_role("table", name="Attempts of the step").get_by_role("row").all()[1:]
+    expect(second.get_by_text("attempt 2 to reach the office")).to_be_visible()
+    expect(first.get_by_text("attempt 1 to reach the office")).to_be_hidden()
+    first.locator("summary", has_text="log").click()
+    expect(first.get_by_text("attempt 1 to reach the office")).to_be_visible()
+    expect(first.get_by_text("attempt 2 to reach the office")).to_have_count(0)
+
+
+@pytest.mark.parametrize("look", LOOKS[-1:], ids=lambda look: look.name)
+def test_graph_timeline_and_elements_on_a_phone(page: Page, seeds: Seeds, look: Look) -> None:
+    page.goto(f"/runs/{seeds.completed}")
+    expect(page.locator("[data-graph][data-narrow]")).to_be_visible()
+    expect(node(page, "0/cards")).to_contain_text("Cards · foreach item")
+    expect(page.locator(".node.yield")).to_have_count(0)
+    choose(page, "Timeline")
+    expect(page.get_by_role("img", name=re.compile("^attempt 1, failed, queued .*, ran"))).to_be_visible()
+    expect(page.locator(".bar-row.is-critical").first).to_be_visible()
+    page.goto(f"/runs/{seeds.many}/steps/0/%23/one")
+    page.get_by_label("Value or error").fill("117")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("table", name="Steps").get_by_role("link")).to_have_text(["[117].one"])
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390

@@ -263,6 +263,8 @@ def test_the_log_is_followed_until_the_run_is_over(place: Place) -> None:
             handle = await flow.start(source, question="a")
             assert [line.message async for line in handle.logs(follow=True)] == ["asking"]
             assert [line.message async for line in handle.logs()] == ["asking"]
+            assert [line.message async for line in handle.logs(grep="ASK", follow=True)] == ["asking"]
+            assert [line.message async for line in handle.logs(level="error", follow=True)] == []
 
     tell(story)
 

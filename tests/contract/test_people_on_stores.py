@@ -135,11 +135,18 @@ def test_an_edited_answer_and_a_question_without_returns(store: PersistenceAPI) 
     assert go_on(store, run).outputs == {"letter": "Dear Madam", "copies": 1}
 
 
+def test_what_is_not_given_is_what_stands_in_the_form(store: PersistenceAPI) -> None:
+    begun(store, "Sent", letter="Dear Sir")
+    asked = only(store)
+    assert asked.given == {"letter": "Dear Sir"}
+    assert approvals.answer(store, asked.id, {"copies": 2}).values == {"letter": "Dear Sir", "copies": 2}
+
+
 @pytest.mark.parametrize(
     ("values", "problem"),
     [
         ({"letter": 7}, "letter"),
-        ({}, "letter"),
+        ({"letter": None}, "letter"),
         ({"letter": "x", "copies": "many"}, "copies"),
         ({"letter": "x", "color": "red"}, "color"),
     ],
@@ -187,8 +194,9 @@ def test_the_first_answer_counts(store: PersistenceAPI) -> None:
     asked = only(store)
     approvals.answer(store, asked.id, by="ann")
     for again in (approvals.answer, approvals.reject):
-        with pytest.raises(ApprovalClosed, match="answered by ann already"):
-            again(store, asked.id, by="bob")
+        for id in (asked.id, asked.run):
+            with pytest.raises(ApprovalClosed, match=r"answered by ann already, \d.* ago \(\d{4}-.*\)"):
+                again(store, id, by="bob")
     assert approvals.show_approval(store, asked.id).approval.answered_by == "ann"
 
 

@@ -7,6 +7,7 @@ from store_records import RUN, a_log, a_run, a_step, a_task, a_waiting_step
 
 from afl.runtime.entities import RunDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI, RunFilter
+from afl.runtime.persistence.inspection import TaskLine
 from afl.runtime.states import StepState
 from afl.runtime.step import StepLine
 from afl.runtime.types import ObjectType, StepId, WorkflowId
@@ -105,6 +106,19 @@ def test_steps_that_are_worked_on_are_known(store: PersistenceAPI) -> None:
     claimed = store.claim_task(["ns.F"])
     assert claimed is not None
     assert store.get_running_steps(RUN) == {claimed.step_id}
+
+
+def test_tasks_come_without_their_data_in_the_order_in_which_they_were_made(store: PersistenceAPI) -> None:
+    for name in ("b", "a"):
+        store.save_step(a_waiting_step(name))
+        store.save_task(a_task(f"t-{name}", step_id=name, created=3, updated=4))
+    store.save_task(a_task("elsewhere", step_id="b", workflow_id="other"))
+    store.save_task(a_task("of no step", step_id=""))
+    assert store.claim_task(["ns.F"]) is not None
+    first, second = store.get_task_lines(RUN)
+    assert (first.uuid, first.step_id, first.state, first.deliveries) == ("t-b", "b", TaskState.RUNNING, 1)
+    assert first.owner == store.owner_id
+    assert second == TaskLine("t-a", StepId("a"), TaskState.PENDING, "", "", "", 0, 0, 3, 0, 4)
 
 
 def test_all_tasks_of_a_step_come_in_the_order_in_which_they_were_made(store: PersistenceAPI) -> None:

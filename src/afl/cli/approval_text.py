@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.text import Text
 
-from afl.cli.console import output
+from afl.cli.console import output, shortened
 from afl.kernel.clock import wall_ms
 from afl.operations.people.approvals import Approval, ApprovalView
 from afl.operations.people.forms import FormField
@@ -71,6 +71,12 @@ def _shown(value: Any) -> str:
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     cut = shown if len(shown) <= _LONGEST else f"{shown[:_LONGEST]}…"
     return cut.replace("\n", "\n    ")
+
+
+def values_line(values: dict[str, Any]) -> str:
+    """Values on one line, as a list shows them: `amount=120 payee=Ada Ltd`."""
+    parts = (f"{name}={_shown(value)}" for name, value in values.items())
+    return "  ".join(shortened(" ".join(part.split()), 40) for part in parts)
 
 
 def _how(text: Text, view: ApprovalView) -> None:

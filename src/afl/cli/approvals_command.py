@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from afl.cli import options
-from afl.cli.approval_text import print_approval
+from afl.cli.approval_text import print_approval, values_line
+from afl.cli.approvals_bulk import Several, chosen_ids
 from afl.cli.clients import client_for
 from afl.cli.console import Table, can_ask, output, print_json, say, shortened
 from afl.cli.operation_command import operation_command, unless_subcommand
@@ -17,7 +18,7 @@ from afl.client.store_client import OperationsClient
 from afl.kernel.clock import wall_ms
 from afl.operations.people import approvals as operations
 from afl.operations.people.approvals import Answered, Approval, ApprovalView
-from afl.operations.people.forms import parse
+from afl.operations.people.forms import written
 from afl.operations.spans import ago, left
 
 _HELP = """Approvals: steps that wait for a person ([bold]with Human("finance")[/bold]).
@@ -30,18 +31,23 @@ Without a command, the open ones are listed.
   afl approvals --group finance                  what waits for one group
   afl approvals show 01jd3v                      what is asked, and the form
   afl approvals approve 01jd3v --set amount=12   approve, with values
+  afl approvals approve 01jd3v 01jd4w            approve several; they are shown first
   afl approvals reject 01jd3v --feedback "too much"
 """
 
 approvals = options.command_group(_HELP, runs_without_command=True)
 
-_Id = Annotated[
-    str,
+_Ids = Annotated[
+    list[str] | None,
     typer.Argument(
-        metavar="ID",
-        help="The approval's id, or its first characters; or the run, if it waits for one answer.",
+        metavar="[ID]...",
+        help="The approvals' ids, or their first characters; or a run, if it waits for one answer.",
     ),
 ]
+_Group = Annotated[str, typer.Option("--group", "-g", metavar="NAME", help="All that waits for this group.")]
+_Run = Annotated[str, typer.Option("--run", metavar="RUN", help="All that this run waits for.")]
+_Preview = Annotated[bool, typer.Option("--preview", help="Show what would be answered, and answer nothing.")]
+_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before several are answered.")]
 
 
 @approvals.command("list")
@@ -56,7 +62,8 @@ _Id = Annotated[
     """,
 )
 def list_(found: list[Approval], *, group: str) -> None:
-    shown = Table("APPROVAL", "FOR", "WHAT", "RUN", "STEP", "ASKED", "EXPIRES", below=["RUN", "STEP"])
+    columns = ("APPROVAL", "FOR", "WHAT", "RUN", "STEP", "ASKED", "EXPIRES", "VALUES")
+    shown = Table(*columns, below=["RUN", "STEP", "VALUES"])
     for each in found:
         remaining = each.expires - wall_ms()
         shown.add(
@@ -67,6 +74,7 @@ def list_(found: list[Approval], *, group: str) -> None:
             Text(each.step, "dim"),
             ago(each.created),
             Text(f"in {left(remaining)}" if remaining > 0 else "now", "yellow") if each.expires else "",
+            Text(values_line(each.given), "cyan"),
         )
     shown.print(output()) if found else say(f"Nothing waits for {group or 'a person'}")
 
@@ -82,7 +90,7 @@ def show(view: ApprovalView) -> None:
 
 @approvals.command("approve")
 def approve(
-    id: _Id,
+    ids: _Ids = None,
     given: Annotated[
         list[str] | None,
         typer.Option(
@@ -93,27 +101,42 @@ def approve(
             help="Set a field of the form. Repeatable; the others keep the values shown.",
         ),
     ] = None,
+    group: _Group = "",
+    run: _Run = "",
+    preview: _Preview = False,
+    yes: _Yes = False,
     store: options.Store = None,
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Approve: the step goes on with what the form has, and what you set.
 
+    Several at once are shown first, and you are asked; those that cannot be answered are left out, and named.
+
     [bold]Examples[/bold]
 
       afl approvals approve 01jd3v
       afl approvals approve 01jd3v --set amount=12 --set payee.city=Bonn
+      afl approvals approve 01jd3v 01jd4w 01jd5x
+      afl approvals approve --group finance --preview
+      afl approvals approve --group finance --yes
     """
+    texts = dict(_pair(each) for each in given or [])
     with client_for(store, server) as client:
-        view = client.call(operations.show_approval, id)
-        values = _values(view, given or [])
-        done = client.call(operations.answer, view.approval.id, values)
-    _tell(done, as_json)
+        chosen = chosen_ids(client, ids or [], group, run)
+        if len(chosen) == 1 and ids and not preview:
+            view = client.call(operations.show_approval, chosen[0])
+            values = written(view.form, texts)
+            answered = client.call(operations.answer, view.approval.id, values)
+            _tell(answered, as_json)
+            return
+        several = Several(client, chosen, as_json)
+        several.approve(texts, preview=preview, yes=yes, named=bool(ids))
 
 
 @approvals.command("reject")
 def reject(
-    id: _Id,
+    ids: _Ids = None,
     feedback: Annotated[
         str | None,
         typer.Option(
@@ -123,6 +146,10 @@ def reject(
             help="Why; the workflow can read it. Without it you are asked, on a terminal.",
         ),
     ] = None,
+    group: _Group = "",
+    run: _Run = "",
+    preview: _Preview = False,
+    yes: _Yes = False,
     store: options.Store = None,
     server: options.Server = None,
     as_json: options.AsJson = False,
@@ -134,18 +161,16 @@ def reject(
     [bold]Examples[/bold]
 
       afl approvals reject 01jd3v --feedback "too much; ask again below 100"
+      afl approvals reject --run 01jd2c --feedback "the trip was called off" --yes
     """
     with client_for(store, server) as client:
-        why = _feedback(client, id, as_json) if feedback is None else feedback
-        done = client.call(operations.reject, id, why)
-    _tell(done, as_json)
-
-
-def _values(view: ApprovalView, given: list[str]) -> dict[str, Any] | None:
-    if view.approval.plain and not given:
-        return None
-    verdict = {field.name: "yes" for field in view.form.fields if view.approval.plain}
-    return parse(view.form, verdict | dict(_pair(each) for each in given))
+        chosen = chosen_ids(client, ids or [], group, run)
+        if len(chosen) == 1 and ids and not preview:
+            why = _feedback(client, chosen[0], as_json) if feedback is None else feedback
+            _tell(client.call(operations.reject, chosen[0], why), as_json)
+            return
+        several = Several(client, chosen, as_json)
+        several.reject(feedback or "", preview=preview, yes=yes, named=bool(ids))
 
 
 def _pair(text: str) -> tuple[str, str]:

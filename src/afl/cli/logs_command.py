@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from enum import StrEnum
 from typing import Annotated
 
 import typer
@@ -14,10 +15,12 @@ from afl.cli.clients import client_for
 from afl.cli.completion import run_ids
 from afl.cli.console import output
 from afl.client.run_waits import read_log
+from afl.operations.run.log_filter import LEVELS, LogFilter
 from afl.operations.run.run_log import LogLine
 from afl.operations.run.waiting import wait_a_while
 from afl.operations.spans import clock
 
+Level = StrEnum("Level", {each.upper(): each for each in LEVELS})  # type: ignore[misc]
 _LEVELS = {"error": "red", "warning": "yellow"}
 
 
@@ -33,12 +36,24 @@ def logs(
     follow: Annotated[
         bool, typer.Option("--follow", "-f", help="Follow the log until the run ends.")
     ] = False,
+    level: Annotated[
+        Level | None, typer.Option("--level", help="Only entries of this level or a higher one.")
+    ] = None,
+    grep: Annotated[
+        str,
+        typer.Option(
+            "--grep",
+            metavar="TEXT",
+            help="Only entries with this text in them or in their step, in any case.",
+        ),
+    ] = "",
     attempt: Annotated[
         int | None,
-        typer.Option(
-            "--attempt", min=1, metavar="NUMBER", help="Only the output of attempts with this number."
-        ),
+        typer.Option("--attempt", min=1, metavar="NUMBER", help="Only entries of attempts with this number."),
     ] = None,
+    step: Annotated[
+        str, typer.Option("--step", metavar="STEP", help="Only entries of this step, and of steps inside it.")
+    ] = "",
     store: options.Store = None,
     server: options.Server = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
@@ -49,15 +64,16 @@ def logs(
 
       afl logs 01jd3v
       afl logs -f 01jd3v
-      afl logs 01jd3v --attempt 2
+      afl logs 01jd3v --level warning
+      afl logs 01jd3v --grep timeout
+      afl logs 01jd3v --step page --attempt 2
       afl logs 01jd3v --json | jq -r .message
     """
     with client_for(store, server) as client:
         found = client.call(wait_a_while, run_id or "")
         console = output()
-        for line in read_log(client, found.run, follow=follow):
-            if attempt is not None and line.attempt != attempt:
-                continue
+        wanted = LogFilter(level or "", grep, attempt or 0, step)
+        for line in read_log(client, found.run, follow=follow, wanted=wanted):
             if as_json:
                 typer.echo(json.dumps(asdict(line)))
             else:

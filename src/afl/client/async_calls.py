@@ -87,19 +87,18 @@ class AsyncCalls:
         return open_store(self._client)
 
     async def next_page(
-        self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool
+        self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool, **wanted: Any
     ) -> PageT | None:
         """The next page of a stream of a run; with `wait`, what comes within a while if there is none.
 
         None if it waits and the store or the server is away for now.
         """
+        wanted = {"after": after, "limit": PAGE_SIZE, **wanted}
         if not wait:
-            return await self.call(function, run, after=after, limit=PAGE_SIZE)
+            return await self.call(function, run, **wanted)
         if not isinstance(self._client, StoreClient):
-            return await self.poll(function, run, after=after, limit=PAGE_SIZE, wait=_POLL_SECONDS)
-        return await _unless_away(
-            self._wait_for_page(partial(self.call, function, run, after=after, limit=PAGE_SIZE), run)
-        )
+            return await self.poll(function, run, wait=_POLL_SECONDS, **wanted)
+        return await _unless_away(self._wait_for_page(partial(self.call, function, run, **wanted), run))
 
     async def _wait_for_page(self, ask: Callable[[], Awaitable[PageT]], run: str) -> PageT:
         store = await self.in_thread(self.open_store)

@@ -101,13 +101,17 @@ class Calls:
             time.sleep(RETRY_SECONDS)
             return None
 
-    def next_page(self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool) -> PageT | None:
+    def next_page(
+        self, function: Callable[..., PageT], run: str, after: Any, *, wait: bool, **wanted: Any
+    ) -> PageT | None:
         """The next page of a stream of a run; with `wait`, what comes within a while if there is none.
 
         None if it waits and the store or the server is away for now.
         """
         ask = self.poll if wait else self._client.call
-        return ask(function, run, after=after, limit=PAGE_SIZE, wait=LONG_POLL_SECONDS if wait else 0)
+        return ask(
+            function, run, after=after, limit=PAGE_SIZE, wait=LONG_POLL_SECONDS if wait else 0, **wanted
+        )
 
     def end_of(self, run: str, timeout: float | None) -> RunEnd:
         """Where a run stands when it is over; TimeoutError after so many seconds."""

@@ -54,11 +54,17 @@ class RunHandle:
         """Why the run does not go on, or that it does; and what to do about it."""
         return self._calls.call(why, self.id)
 
-    def logs(self, *, follow: bool = False) -> Iterator[LogLine]:
-        """What the run logged so far; with `follow` also what it logs from now on, until it is over."""
-        position = 0
+    def logs(
+        self, *, follow: bool = False, level: str = "", grep: str = "", attempt: int = 0, step: str = ""
+    ) -> Iterator[LogLine]:
+        """What the run logged so far; with `follow` also what it logs from now on, until it is over.
+
+        Of all entries, those of a `level` (info, warning, error) or a higher one, with a text in them, of attempts with
+        that number, of a step and what is inside it.
+        """
+        position, wanted = 0, {"level": level, "grep": grep, "attempt": attempt, "step": step}
         while True:
-            page = self._calls.next_page(read_page, self.id, position, wait=follow)
+            page = self._calls.next_page(read_page, self.id, position, wait=follow, **wanted)
             if page is None:
                 continue
             for line in page.lines:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 from afl.client.store_client import OperationsClient
+from afl.operations.run.log_filter import LogFilter
 from afl.operations.run.run_log import OVERLAP, LogLine, LogPage, read_page
 from afl.operations.run.waiting import RunEnd, wait_a_while
 
 A_WHILE = 20.0
 _NEWS_SECONDS = 5.0
 _BATCH = 1_000
+ALL_ENTRIES = LogFilter()
 
 
 def wait_for_run(client: OperationsClient, run: str, timeout: float | None = None) -> RunEnd:
@@ -24,14 +27,17 @@ def wait_for_run(client: OperationsClient, run: str, timeout: float | None = Non
             return end
 
 
-def read_log(client: OperationsClient, run: str, *, follow: bool = False) -> Iterator[LogLine]:
+def read_log(
+    client: OperationsClient, run: str, *, follow: bool = False, wanted: LogFilter = ALL_ENTRIES
+) -> Iterator[LogLine]:
     """What a run logged so far, and with `follow` what it logs from now on, until it is over."""
+    asked = asdict(wanted)
     highest, seen = 0, dict[str, None]()
     while True:
         page = LogPage([], max(0, highest - OVERLAP), False)
         full = True
         while full:
-            page = client.call(read_page, run, after=page.position, limit=_BATCH)
+            page = client.call(read_page, run, after=page.position, limit=_BATCH, **asked)
             full = len(page.lines) == _BATCH
             for line in page.lines:
                 if line.id not in seen:
@@ -42,7 +48,7 @@ def read_log(client: OperationsClient, run: str, *, follow: bool = False) -> Ite
         highest = max(highest, page.position)
         for old in list(seen)[: -2 * OVERLAP]:
             del seen[old]
-        client.call(read_page, run, after=highest, limit=1, wait=_NEWS_SECONDS)
+        client.call(read_page, run, after=highest, limit=1, wait=_NEWS_SECONDS, **asked)
 
 
 def countdown(timeout: float | None) -> Callable[[], float]:

@@ -18,6 +18,7 @@ MARGIN = 24
 _FACET = 30
 _LARGE = 30  # boxes of less height have a title only
 _LETTER = 7.2  # about the width of one, in a title
+_SMALL_LETTER = 6.2
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,36 @@ class Drawing:
     is_folded: bool
 
 
-def draw(graph: RunGraph, opened: Sequence[str], folded: Sequence[str]) -> Drawing:
+@dataclass(frozen=True)
+class GraphQuery:
+    """Which graph an address asks for: groups that somebody opened or folded, and whether the screen is narrow."""
+
+    opened: Sequence[str] = ()
+    folded: Sequence[str] = ()
+    narrow: bool = False
+
+    def encoded(self, **more: str) -> str:
+        """As the query of an address."""
+        pairs = [*(("open", each) for each in self.opened), *(("fold", each) for each in self.folded)]
+        return urlencode([*more.items(), *pairs, *([("narrow", "1")] if self.narrow else [])])
+
+    def toggled(self, graph: RunGraph, node: GraphNode) -> str:
+        """The address with one group more open, or more folded."""
+        now_open = [each for each in self.opened if each != node.id] + ([] if node.is_open else [node.id])
+        now_folded = [each for each in self.folded if each != node.id] + ([node.id] if node.is_open else [])
+        return f"{run_url(graph.run)}?{GraphQuery(now_open, now_folded, self.narrow).encoded(view='graph')}"
+
+
+def draw(graph: RunGraph, query: GraphQuery) -> Drawing:
     """The drawing of a graph."""
-    nodes = [_node(graph, each, opened, folded) for each in graph.nodes]
+    nodes = [_node(graph, each, query) for each in graph.nodes]
     edges = [(edge, curve(edge.points)) for edge in graph.edges]
-    query = urlencode([*(("open", each) for each in opened), *(("fold", each) for each in folded)])
     shut = any(
         each.foldable and not each.is_open and each.kind in ("step", "bundle", "foreach", "repeat")
         for each in graph.nodes
     )
-    return Drawing(graph.run, graph.width + 2 * MARGIN, graph.height + 2 * MARGIN, nodes, edges, query, shut)
+    size = (graph.width + 2 * MARGIN, graph.height + 2 * MARGIN)
+    return Drawing(graph.run, *size, nodes, edges, query.encoded(), shut)
 
 
 def states(graph: RunGraph) -> dict[str, Any]:
@@ -71,16 +92,14 @@ def states(graph: RunGraph) -> dict[str, Any]:
     }
 
 
-def _node(graph: RunGraph, node: GraphNode, opened: Sequence[str], folded: Sequence[str]) -> DrawnNode:
-    facet = node.facet.rpartition(".")[2]
-    facet = "" if facet == node.title else facet
-    by = node.via.replace(":", " ", 1)
+def _node(graph: RunGraph, node: GraphNode, query: GraphQuery) -> DrawnNode:
+    title = _cut(_title(node), _title_room(node))
     return DrawnNode(
         node=node,
         href=step_url(graph.run, node.id) if node.kind != "bundle" else "",
-        toggle=_toggle(graph, node, opened, folded) if node.foldable else "",
-        title=_cut(node.title, _title_room(node)),
-        facet=_cut(" · ".join(part for part in (facet, by) if part), _FACET),
+        toggle=query.toggled(graph, node) if node.foldable else "",
+        title=title,
+        facet=_cut(_facet(node), _facet_room(node, title)),
         tone=tone(node.state),
         counts=counts_text(node),
         bar=bar(node.counts) if node.many else [],
@@ -88,25 +107,41 @@ def _node(graph: RunGraph, node: GraphNode, opened: Sequence[str], folded: Seque
     )
 
 
+def _is_small(node: GraphNode) -> bool:
+    return node.height < _LARGE and not node.is_open
+
+
+def _title(node: GraphNode) -> str:
+    """A small box has no second line: what it yields stands beside its title."""
+    return f"{node.title} → {node.yields}" if _is_small(node) and node.yields else node.title
+
+
+def _facet(node: GraphNode) -> str:
+    """What a node calls, who does it, how it is repeated or caught, and what it yields."""
+    if node.kind == "bundle":
+        return node.note
+    facet = node.facet.rpartition(".")[2]
+    parts = ("" if facet == node.title else facet, node.via.replace(":", " ", 1), node.note)
+    text = " · ".join(part for part in parts if part)
+    return f"{text} → {node.yields}".strip() if node.yields else text
+
+
+def _facet_room(node: GraphNode, title: str) -> int:
+    """In a group it stands behind the title, before the count."""
+    if not node.is_open:
+        return _FACET
+    taken = _LETTER * (len(title) + len(counts_text(node))) + 26 + 8 + 36
+    return max(0, int((node.width - taken) / _SMALL_LETTER))
+
+
 def _title_room(node: GraphNode) -> int:
     """How many letters of a title fit beside the dot, and in a large box beside the count and the knob."""
-    if node.height < _LARGE and not node.is_open:
+    if _is_small(node):
         return int((node.width - 34) / _LETTER)
     total, told = f"{node.counts.total:,}", counts_text(node)
     count = 2 * len(total) + 1 if "/" in told else len(told)  # as wide as it gets while it changes
     room = node.width - (60 if node.foldable else 38)
     return max(8, int(room / _LETTER) - count)
-
-
-def _toggle(graph: RunGraph, node: GraphNode, opened: Sequence[str], folded: Sequence[str]) -> str:
-    now_open = [each for each in opened if each != node.id] + ([] if node.is_open else [node.id])
-    now_folded = [each for each in folded if each != node.id] + ([node.id] if node.is_open else [])
-    query = [
-        ("view", "graph"),
-        *(("open", each) for each in now_open),
-        *(("fold", each) for each in now_folded),
-    ]
-    return f"{run_url(graph.run)}?{urlencode(query)}"
 
 
 def counts_text(node: GraphNode) -> str:
@@ -145,7 +180,8 @@ def curve(points: Sequence[tuple[float, float]]) -> str:
 
 def _label(node: GraphNode) -> str:
     """What a screen reader says."""
-    parts = [node.title, node.facet, node.via.replace(":", " ", 1), node.state]
+    parts = [node.title, node.facet, node.via.replace(":", " ", 1), node.note, node.state]
+    parts += [f"yields {node.yields}"] if node.yields else []
     if node.many and node.counts.total:
         told = [
             (getattr(node.counts, word), word) for word in ("done", "failed", "caught", "running", "waiting")

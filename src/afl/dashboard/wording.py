@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from afl.kernel.clock import wall_ms
+from afl.operations.run.traceback_parts import traceback_parts
 from afl.operations.spans import SECOND, left, span
 
 _MOST_TEXT = 60_000
@@ -163,6 +164,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "size": size,
     "time_of_day": time_of_day,
     "tone": tone,
+    "traceback_parts": traceback_parts,
 }
 GLOBALS: dict[str, Any] = {
     "flow_url": flow_url,

@@ -47,7 +47,7 @@ def stack_text(thread: int) -> TracebackText | None:
     """Where a thread is right now, from the first line of the user's own code on; None if it is in no such code."""
     frame = sys._current_frames().get(thread)
     frames = [] if frame is None else list(traceback.extract_stack(frame))
-    first = next((number for number, each in enumerate(frames) if _is_own(each.filename)), None)
+    first = next((number for number, each in enumerate(frames) if is_own_file(each.filename)), None)
     if first is None:
         return None
     called = traceback.StackSummary.from_list(frames[first:])
@@ -83,12 +83,13 @@ def _guilty(found: traceback.TracebackException) -> traceback.TracebackException
 
 
 def _location(frames: traceback.StackSummary) -> str:
-    own = [frame for frame in frames if _is_own(frame.filename)]
+    own = [frame for frame in frames if is_own_file(frame.filename)]
     last = own[-1] if own else frames[-1] if frames else None
     return "" if last is None else f"{last.filename}:{last.lineno} in {last.name}"
 
 
-def _is_own(filename: str) -> bool:
+def is_own_file(filename: str) -> bool:
+    """Whether a file is the user's: none of ours, of Python's or of an installed package of this interpreter."""
     return not filename.startswith((_OURS, "<frozen ", *_LIBRARIES))
 
 

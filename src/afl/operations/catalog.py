@@ -99,6 +99,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("list_approvals", "people.approvals:list_approvals", "GET /approvals", LOOK, "List what waits for a person"),
     _row("list_answered", "people.approvals:list_answered", "GET /answered", LOOK, "List answered approvals"),
     _row("show_approval", "people.approvals:show_approval", "GET /approvals/{id}", LOOK, "Show a question and its form"),
+    _row("preview_answers", "people.answer_preview:preview_answers", "POST /approvals/preview", LOOK, "Preview several answers"),
     _row("answer_approval", "people.approvals:answer", "POST /approvals/{id}/answer", ACT, "Approve, with its values"),
     _row("reject_approval", "people.approvals:reject", "POST /approvals/{id}/reject", ACT, "Refuse, and say why"),
     _row("read_audit", "audit:read_audit", "GET /audit", RULE, "Read the audit log"),

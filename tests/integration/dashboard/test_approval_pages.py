@@ -42,11 +42,12 @@ def id_of(house: Visitors, group: str) -> str:
 
 def test_the_inbox_has_what_waits_with_its_group_and_expiry(house: Visitors) -> None:
     text = house.viewer.read("/approvals")
-    assert "Pay the bill t.Bill · a finance asked" in text
+    assert "Pay the bill amount 12.5 note" in text
+    assert "t.Bill · a finance asked" in text
     assert "expires in 4 h" in text
     assert "All groups 2" in text
     one = house.viewer.read("/approvals?group=boss")
-    assert "Sign t.Bill · b boss" in one and "Pay the bill" not in one
+    assert "Sign paper the treaty t.Bill · b boss" in one and "Pay the bill" not in one
     assert "Nothing waits for nobody" in house.viewer.read("/approvals?group=nobody")
     assert "Pay the bill" in house.viewer.read("/approvals/fragment/list")
 

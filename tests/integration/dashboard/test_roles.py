@@ -56,6 +56,7 @@ def test_every_action_takes_more_than_a_viewer() -> None:
     looks = {each.name for each in PUBLIC if each.role is Role.VIEWER}
     assert {each.name for each in PUBLIC if each.method != "GET" and each.name in looks} == {
         "compile",
+        "preview_answers",
         "source_form",
         "wait_for_any",
     }

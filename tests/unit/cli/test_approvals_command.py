@@ -68,7 +68,7 @@ def test_what_waits_is_listed(afl: Afl, waiting: str) -> None:
         heading, line = afl(*command).out.splitlines()
         assert heading.split()[:3] == ["APPROVAL", "FOR", "WHAT"]
         assert line.split()[:5] == [waiting, "finance", "Check", "the", "bill"]
-        assert line.endswith("in 4 h 59 min")
+        assert line.endswith("in 4 h 59 min  amount=9.5")
     assert afl("approvals", "--group", "boss").err == "Nothing waits for boss\n"
 
 
@@ -89,7 +89,9 @@ def test_a_run_that_waits_for_one_answer_is_name_enough(afl: Afl, waiting: str) 
     (approval,) = result(afl("approvals", "--json"))
     done = afl("approvals", "approve", approval["run"], "--set", "note=fine", "--json")
     assert result(done)["values"]["note"] == "fine"
-    assert "there is no approval" in afl("approvals", "approve", approval["run"]).err
+    again = afl("approvals", "approve", approval["run"])
+    assert again.code == 1
+    assert f"approval {waiting} was answered by " in again.err
 
 
 def test_a_question_that_moves_on(afl: Afl, waiting: str) -> None:
@@ -140,7 +142,7 @@ def test_reject(afl: Afl, waiting: str) -> None:
     assert "error[Rejected] pay.afl:7:9: too much" in failed.err
     again = afl("approvals", "approve", waiting, "--set", "note=x")
     assert again.code == 1
-    assert f"approval {waiting} is rejected by {told['by']} already" in again.err
+    assert f"approval {waiting} was rejected by {told['by']} already" in again.err
 
 
 def test_whoever_rejects_on_a_terminal_is_asked_why(
@@ -176,6 +178,57 @@ def test_a_plain_question(afl: Afl, waiting: str, command: list[str], ok: bool) 
     assert approval["plain"] is True
     assert afl("approvals", command[0], approval["id"], *command[1:]).code == 0
     assert result(afl("resume", approval["run"], "-q")) == {"ok": ok}
+
+
+@pytest.fixture
+def three(afl: Afl, waiting: str) -> list[str]:
+    """Approvals of the boss, of runs of their own; finance is asked as well."""
+    for n in (1, 2, 3):
+        afl("run", "pay.afl", "pay.Signed", "-i", f"n={n}", "-q")
+    return [each["id"] for each in result(afl("approvals", "--group", "boss", "--json"))]
+
+
+def test_several_are_previewed_and_answered(afl: Afl, waiting: str, three: list[str]) -> None:
+    shown = afl("approvals", "approve", *three, waiting, "--preview").out
+    assert [line.split()[0] for line in shown.splitlines()[1:]] == [*three, waiting]
+    assert [line.split()[3:] for line in shown.splitlines()[1:4]] == [
+        [f"n={n}", "ok=true"] for n in (1, 2, 3)
+    ]
+    assert "note: is required" in shown
+    assert len(result(afl("approvals", "--json"))) == 4
+    done = afl("approvals", "approve", *three, waiting)
+    assert done.code == 1
+    assert "Approved 3 of 4" in done.err and "note: is required: write a text" in done.err
+    assert [each["id"] for each in result(afl("approvals", "--json"))] == [waiting]
+
+
+def test_a_whole_group_is_answered_only_if_meant(
+    afl: Afl, three: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "say --yes" in afl("approvals", "approve", "--group", "boss").err
+    monkeypatch.setattr("afl.cli.approvals_bulk.can_ask", lambda: True)
+    assert "Reject 3?" in afl("approvals", "reject", "--group", "boss", stdin="n\n").err
+    assert len(result(afl("approvals", "--group", "boss", "--json"))) == 3
+    told = result(afl("approvals", "reject", "--group", "boss", "-m", "not now", "--yes", "--json"))
+    assert [each["feedback"] for each in told["answered"]] == ["not now"] * 3
+    assert told["refused"] == []
+    assert result(afl("approvals", "--group", "boss", "--json")) == []
+
+
+def test_one_of_several_that_was_answered_before_is_named(afl: Afl, three: list[str]) -> None:
+    afl("approvals", "approve", three[1])
+    done = afl("approvals", "approve", *three, "--json")
+    told = json.loads(done.out)
+    assert (done.code, [each["id"] for each in told["answered"]]) == (1, [three[0], three[2]])
+    assert "answered by" in told["refused"][0]["problem"]
+
+
+def test_which_ones_are_meant_must_be_said(afl: Afl, waiting: str) -> None:
+    for command in (["approve"], ["reject", waiting, "--group", "finance"]):
+        done = afl("approvals", *command)
+        assert done.code == 1
+        assert "name approvals by their ids, or all of a group or a run" in done.err
+    assert "Nothing waits for an answer" in afl("approvals", "approve", "--group", "nobody").err
 
 
 def test_an_unknown_one(afl: Afl, waiting: str) -> None:

@@ -137,3 +137,17 @@ def test_wait_shows_it(afl: Afl, run: str) -> None:
     assert done.code == 1
     assert GUILTY in done.err
     check_attempts(json.loads(afl("wait", run, "--json").out)["attempts"])
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (["--level", "error"], ["attempt 1 failed", "attempt 2 failed", "attempt 3 failed"]),
+        (["--level", "warning", "--attempt", "2"], ["slow", "attempt 2 failed"]),
+        (["--grep", "FETCHING", "--step", "page"], [f"fetching, attempt {each}" for each in (1, 2, 3)]),
+        (["--step", "nothing"], []),
+    ],
+)
+def test_logs_are_filtered(afl: Afl, run: str, options: list[str], expected: list[str]) -> None:
+    lines = [json.loads(line)["message"] for line in afl("logs", run, "--json", *options).out.splitlines()]
+    assert [each.partition(":")[0] for each in lines] == expected

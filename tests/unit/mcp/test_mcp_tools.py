@@ -122,6 +122,9 @@ def test_a_run_from_its_start_to_its_log(store: MemoryStore) -> None:
         assert (step["inputs"], step["outputs"], step["state"]) == ({"n": 4}, {"m": 8}, "done")
         log = await good(client, "read_log", run=run)
         assert [line["message"] for line in log["lines"]] == ["doubling 4"]
+        found = await good(client, "read_log", run=run, grep="DOUBLING", step="d", attempt=1)
+        assert [line["message"] for line in found["lines"]] == ["doubling 4"]
+        assert (await good(client, "read_log", run=run, level="warning"))["lines"] == []
         page = await good(client, "list_runs", state="completed")
         assert [line["run"] for line in page["runs"]] == [run]
         (task,) = (await good(client, "list_tasks", run=run))["result"]
@@ -190,12 +193,13 @@ def test_a_person_is_asked_and_answers(store: MemoryStore) -> None:
         assert shown["given"] == {"amount": 10}
         assert [each["name"] for each in shown["form"]["fields"]] == ["amount", "note"]
         assert "note" in await bad(client, "answer_approval", id=waiting[0]["id"], values={"amount": 5})
-        answer = {"amount": 5, "note": "less"}
-        assert (await good(client, "answer_approval", id=waiting[0]["id"], values=answer))["by"] == "ada"
+        answered = await good(client, "answer_approval", id=waiting[0]["id"], values={"note": "as it is"})
+        assert (answered["by"], answered["values"]) == ("ada", {"amount": 10, "note": "as it is"})
+        assert "answered by ada already" in await bad(client, "answer_approval", id=waiting[0]["id"])
         assert (await good(client, "reject_approval", id=waiting[1]["id"], feedback="no money"))["rejected"]
         for run in (first, second):
             await asyncio.to_thread(Evaluator(store).resume, run)
-        assert run_of(store, first).outputs == {"paid": 5}
+        assert run_of(store, first).outputs == {"paid": 10}
         assert "no money" in str(run_of(store, second).error)
         assert (await good(client, "list_approvals"))["result"] == []
 

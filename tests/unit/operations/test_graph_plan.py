@@ -48,9 +48,9 @@ def edges(node: PlanNode) -> set[tuple[str, str]]:
 
 def test_references_are_edges() -> None:
     root = plan("a = Do(n = $.n) b = Do(n = a.m) c = Do(n = a.m + b.m) yield W(m = c.m)")
-    assert [node.title for node in root.children] == ["a", "b", "c", "yield"]
-    assert edges(root) == {("a", "b"), ("a", "c"), ("b", "c"), ("c", "yield")}
-    assert {node.kind for node in root.children} == {"event", "yield"}
+    assert [node.title for node in root.children] == ["a", "b", "c"]
+    assert edges(root) == {("a", "b"), ("a", "c"), ("b", "c")}
+    assert {node.kind for node in root.children} == {"event"}
     assert root.children[0].line is not None
 
 
@@ -79,12 +79,30 @@ def test_cases_are_groups_and_those_with_yields_alone_are_folded() -> None:
     assert "0/p/0/?0/a" in found
 
 
-def test_a_catch_hangs_behind_the_body_it_belongs_to() -> None:
+def test_a_catch_is_a_branch_beside_the_body_it_belongs_to() -> None:
     root = plan("p = Pick(n = $.n) catch { x = Do(n = 1) yield Pick(m = x.m) }")
     group = by_id(root)["0/p"]
     assert [node.kind for node in group.children] == ["when", "catch"]
-    assert edges(group) == {("when", "catch")}
+    assert edges(group) == set()
+    assert (group.facet, group.note) == ("t.Pick", "catch")
     assert "0/p/!/x" in by_id(root)
+
+
+def test_yields_are_told_by_what_they_belong_to() -> None:
+    found = by_id(
+        plan(
+            "all = Each(ns = $.ns) p = Pick(n = $.n)"
+            " a = Do(n = 1) andThen { b = Do(n = 2) yield Do(m = b.m) } catch { yield W(m = 0) } yield W(m = p.m)"
+        )
+    )
+    assert not any(node.kind == "yield" for node in found.values())
+    told = {id: node.yields for id, node in found.items() if node.yields}
+    assert told == {"0/all": "ms", "0/p/0/?0": "m", "0/p/0/?1": "m", "0/a/0": "m", "0/a/!": "W.m"}
+    assert not found["0/p/0/?1"].foldable
+
+
+def test_a_workflow_of_a_yield_alone_shows_it() -> None:
+    assert [node.kind for node in plan("yield W(m = $.n)").children] == ["yield"]
 
 
 def test_a_catch_that_only_yields_is_told_and_not_shown() -> None:

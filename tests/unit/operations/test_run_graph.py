@@ -43,7 +43,7 @@ def nodes_of(store: PersistenceAPI, run: str) -> dict[str, GraphNode]:
 def test_every_state_is_laid_over_the_graph(store: PersistenceAPI) -> None:
     run = begin(store, CHAIN, Double=double)
     states = {name: node.state for name, node in nodes_of(store, run).items()}
-    assert states == {"0/a": "done", "0/b": "waiting", "0/c": "not begun", "0/>0": "not begun"}
+    assert states == {"0/a": "done", "0/b": "waiting", "0/c": "not begun"}
     claimed = store.claim_task(["t.Half"])
     assert claimed is not None
     assert nodes_of(store, run)["0/b"].state == "running"
@@ -121,7 +121,7 @@ def test_a_step_tells_its_data_attempts_error_and_source_line(store: Persistence
     assert step.failed_at is not None
     hit = next(line for line in step.failed_at.lines if line.is_hit)
     assert (hit.text.strip(), hit.caret) == ("b = Half(n = a.m)", " " * 8)
-    assert [(each.state, each.deliveries, each.failures) for each in step.tasks] == [("failed", 1, 1)]
+    assert [(each.state, each.attempts, each.failures) for each in step.tasks] == [("failed", 1, 1)]
     (attempt,) = step.attempts
     assert (attempt.number, attempt.outcome, attempt.error) == (1, "failed", "6 is refused")
     assert "raise ValueError" in attempt.traceback
@@ -200,3 +200,43 @@ def test_the_tree_says_how_far_a_repeat_is(store: PersistenceAPI) -> None:
     over = begin(store, LOOP, {"n": 15}, Double=double)
     (loop,) = show(store, find(store, over)).root.children
     assert loop.name == "repeat last, 15 iterations"
+
+
+def test_elements_are_found_by_value_and_failed_ones_come_first(store: PersistenceAPI) -> None:
+    source = EACH.replace(" catch { yield Double(m = 0) }", "")
+    run = begin(store, source, {"ns": [10, 11, 120, 13, 121]}, Double=odd_ones_fail)
+    place = "0/all/0/#/one"
+    every = show_place(store, run, place).elements
+    assert [(each.state, each.values) for each in every] == [
+        ("failed", {"n": 11}),
+        ("failed", {"n": 13}),
+        ("failed", {"n": 121}),
+        ("done", {"n": 10}),
+        ("done", {"n": 120}),
+    ]
+    found = show_place(store, run, place, text="12", limit=1)
+    assert ([each.values for each in found.elements], found.counts.total) == ([{"n": 121}], 5)
+    rest = show_place(store, run, place, text="12", limit=1, after=found.next)
+    assert ([each.values for each in rest.elements], rest.next) == ([{"n": 120}], 0)
+    assert show_place(store, run, place, text="240").elements[0].values == {"n": 120}
+    by_error = show_place(store, run, place, text="11 IS ODD", state="failed")
+    assert [each.values for each in by_error.elements] == [{"n": 11}]
+    assert show_place(store, run, place, text="nothing").elements == []
+
+
+def test_what_stands_in_a_foreach_is_in_the_order_of_its_elements_with_values(store: PersistenceAPI) -> None:
+    source = EACH.replace(" catch { yield Double(m = 0) }", "")
+    run = begin(store, source, {"ns": [2, 4, 5, *range(100, 124, 2)]}, Double=odd_ones_fail)
+    inside = show_step(store, f"{run}/0/all").inside
+    assert [each.values["n"] for each in inside] == [5, 2, 4, *range(100, 124, 2)]
+    assert {each.place for each in inside} == {"0/all/0/#/one"}
+
+
+def test_a_narrow_graph_has_one_box_below_the_other(store: PersistenceAPI) -> None:
+    body = "".join(f"        s{number} = Double(n = $.n)\n" for number in range(4))
+    head = "namespace t {\n event facet Double(n: Long) => (m: Long)\n workflow W(n: Long) andThen {\n"
+    run = begin(store, f"{head}{body} }}\n}}")
+    wide, narrow = run_graph(store, run), run_graph(store, run, narrow=True)
+    assert {node.y for node in wide.nodes} == {0.0}
+    assert {node.x for node in narrow.nodes} == {0.0}
+    assert len({node.y for node in narrow.nodes}) == 4

@@ -9,16 +9,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from afl.dashboard.drawings import draw, states
+from afl.dashboard.drawings import GraphQuery, draw, states
 from afl.dashboard.pages.parts import number_of
+from afl.dashboard.pages.run_log import download_log, log_view
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.dashboard.wording import plural, run_url, step_url, with_query
 from afl.kernel.errors import AccessError, AgentFlowError
 from afl.operations.reason.why import why
 from afl.operations.run import control
 from afl.operations.run.place_view import show_place
-from afl.operations.run.run_graph import run_graph
-from afl.operations.run.run_log import read_page
+from afl.operations.run.run_graph import RunGraph, run_graph
 from afl.operations.run.run_summary import run_summary
 from afl.operations.run.run_timeline import run_timeline
 from afl.operations.run.run_view import show_run
@@ -26,7 +26,6 @@ from afl.operations.run.step_view import show_step
 
 VIEWS = ("graph", "timeline", "tree", "log")
 _MOST_GROUPS = 300
-_LOG_LINES = 1_000
 
 
 async def run(request: Request) -> Response:
@@ -40,6 +39,7 @@ async def run(request: Request) -> Response:
         "summary": summary,
         "view": view,
         "views": VIEWS,
+        "source": "",
         "reason": await _reason(request, summary),
         **shown,
     }
@@ -56,9 +56,15 @@ async def _reason(request: Request, summary: Any) -> Any:
 
 
 async def _graph(request: Request, name: str) -> dict[str, Any]:
+    found, query = await _drawn(request, name)
+    return {"graph": draw(found, query)}
+
+
+async def _drawn(request: Request, name: str) -> tuple[RunGraph, GraphQuery]:
     opened, folded = (request.query_params.getlist(each)[:_MOST_GROUPS] for each in ("open", "fold"))
-    found = await ask(request, run_graph, name, opened=opened, folded=folded)
-    return {"graph": draw(found, opened, folded)}
+    narrow = "narrow" in request.query_params
+    found = await ask(request, run_graph, name, opened=opened, folded=folded, narrow=narrow)
+    return found, GraphQuery(opened, folded, narrow)
 
 
 async def _timeline(request: Request, name: str) -> dict[str, Any]:
@@ -69,19 +75,11 @@ async def _tree(request: Request, name: str) -> dict[str, Any]:
     return {"shown": await ask(request, show_run, name)}
 
 
-async def _log(request: Request, name: str) -> dict[str, Any]:
-    return {"log": await ask(request, read_page, name, after=_start_of_log(request), limit=_LOG_LINES)}
-
-
-def _start_of_log(request: Request) -> int:
-    return number_of(request.query_params.get("after", ""))
-
-
 _VIEWS: dict[str, Callable[[Request, str], Awaitable[dict[str, Any]]]] = {
     "graph": _graph,
     "timeline": _timeline,
     "tree": _tree,
-    "log": _log,
+    "log": log_view,
 }
 
 
@@ -97,8 +95,7 @@ async def part(request: Request) -> Response:
 
 async def graph_states(request: Request) -> Response:
     """Where the nodes of the graph stand: all that changes while somebody looks at it."""
-    opened, folded = (request.query_params.getlist(each)[:_MOST_GROUPS] for each in ("open", "fold"))
-    found = await ask(request, run_graph, request.path_params["run"], opened=opened, folded=folded)
+    found, _ = await _drawn(request, request.path_params["run"])
     return JSONResponse(states(found), headers={"Cache-Control": "no-store"})
 
 
@@ -175,14 +172,17 @@ async def _place(request: Request, path: str) -> dict[str, Any]:
     state = given.get("state", "")
     after = number_of(given.get("after", ""))
     run = request.path_params["run"]
-    view = await ask(request, show_place, run, path, state=state, after=after, limit=_PAGE)
+    text = given.get("text", "").strip().replace("\0", "")
+    view = await ask(request, show_place, run, path, state=state, text=text, after=after, limit=_PAGE)
     here = step_url(view.run, path)
+    wanted = {"state": state, "text": text}
     return {
         "place": view,
         "wanted_state": state,
+        "text": text,
         "states": [each for each in _STATES if getattr(view.counts, each)],
-        "first": with_query(here, state=state) if after else "",
-        "next": with_query(here, state=state, after=view.next) if view.next else "",
+        "first": with_query(here, **wanted) if after else "",
+        "next": with_query(here, **wanted, after=view.next) if view.next else "",
         "is_panel": "panel" in given,
     }
 
@@ -205,6 +205,7 @@ routes = [
     Route("/runs/{run}/fragment/head", head),
     Route("/runs/{run}/fragment/{view}", part),
     Route("/runs/{run}/graph-states", graph_states),
+    Route("/runs/{run}/log.txt", download_log),
     *(Route(f"/runs/{{run}}/{each}", _acting(each), methods=["POST"]) for each in _ACTIONS),
     Route("/runs/{run}/steps/{path:path}", step),
     Route("/runs/{run}/step-part/{path:path}", step_part),

@@ -7,6 +7,7 @@ const SMALLEST = 0.08;
 const LARGEST = 2.5;
 const TOOLS = 44; // the strip below the graph in which the buttons stand, so that they cover nothing
 const LOWEST = 180;
+const NARROW = 500; // a stage of less pixels has one box below the other
 const MANY = 250; // from so many nodes on, those out of sight are left out
 
 let view = { x: 0, y: 0, scale: 1 };
@@ -21,6 +22,31 @@ export function startGraph() {
   attach(box);
   box.addEventListener("afl:change", updateStates);
   box.addEventListener("click", onClick);
+  if (parts.stage.clientWidth < NARROW && box.dataset.narrow === undefined) narrow();
+}
+
+// The same graph for a narrow screen. The address stays: it may be opened on another one.
+async function narrow() {
+  const url = new URL(location.href);
+  url.searchParams.set("narrow", "1");
+  const made = await fetched(url);
+  if (!made) return;
+  replace(made);
+  choose();
+}
+
+async function fetched(url) {
+  const response = await fetch(`${url.pathname}/fragment/graph${url.search}`, { credentials: "same-origin" });
+  if (!response.ok) return null;
+  const parsed = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-graph]");
+  return document.importNode(parsed, true);
+}
+
+function replace(made) {
+  parts.box.replaceWith(made);
+  attach(made);
+  made.addEventListener("afl:change", updateStates);
+  made.addEventListener("click", onClick);
 }
 
 function attach(box) {
@@ -59,7 +85,7 @@ function rect(node) {
 // At first the width fits, as far as it can be read, and the top is shown: a graph is read downwards.
 function firstScale() {
   const { clientWidth } = parts.stage;
-  return Math.min(1, Math.max(clientWidth / parts.size[0], clientWidth < 500 ? 0.6 : 0.5));
+  return Math.min(1, Math.max(clientWidth / parts.size[0], clientWidth < NARROW ? 0.7 : 0.5));
 }
 
 // The stage is as high as its graph, up to what its style allows: a small graph leaves no empty field.
@@ -72,7 +98,7 @@ function first() {
   const [width, height] = parts.size;
   const scale = firstScale();
   view = { scale, x: (clientWidth - width * scale) / 2, y: Math.max(0, (clientHeight - TOOLS - height * scale) / 2) };
-  if (width * scale > clientWidth) view.x = Math.min(0, view.x);
+  if (width * scale > clientWidth) view.x = clientWidth < NARROW ? 0 : Math.min(0, view.x);
   draw();
 }
 
@@ -229,18 +255,13 @@ function onClick(event) {
 async function fold(toggle) {
   const id = toggle.dataset.toggle;
   const url = new URL(toggle.href.baseVal ?? toggle.href, location.href);
-  const response = await fetch(`${url.pathname}/fragment/graph${url.search}`, { credentials: "same-origin" });
-  if (!response.ok) return;
+  const made = await fetched(url);
+  if (!made) return;
   const before = parts.places.get(id)?.box;
-  const parsed = new DOMParser().parseFromString(await response.text(), "text/html").querySelector("[data-graph]");
   const kept = { ...view };
-  const old = parts.box;
-  const made = document.importNode(parsed, true);
-  old.replaceWith(made);
+  replace(made);
+  url.searchParams.delete("narrow");
   history.replaceState(null, "", url);
-  attach(made);
-  made.addEventListener("afl:change", updateStates);
-  made.addEventListener("click", onClick);
   const after = parts.places.get(id)?.box;
   touched = true;
   view = kept;

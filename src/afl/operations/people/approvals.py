@@ -11,7 +11,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
 from afl.operations.access import operator
 from afl.operations.parameters import ApprovalId, Limit, about
-from afl.operations.people.forms import Form, FormError, answer_form
+from afl.operations.people.forms import Form, FormError, answer_form, complete
 from afl.operations.people.questions import (
     KIND,
     REJECTED,
@@ -116,25 +116,33 @@ def answer(
     store: PersistenceAPI,
     id: ApprovalId,
     values: Annotated[
-        Mapping[str, Any] | None, about("The fields of its form by name; a plain question needs none.")
+        Mapping[str, Any] | None,
+        about("Fields of its form by name; those left out keep the values that it shows."),
     ] = None,
     *,
     by: str = "",
 ) -> Answered:
-    """Approve: the step goes on with these values. FormError if they do not fit the facet's return clause.
+    """Approve: the step goes on with these values, and with what stands in the form where none is given.
 
-    A plain question needs no values. ApprovalClosed if somebody was faster, or its time was up.
+    A plain question needs no values. FormError if they do not fit the facet's return clause; then nothing has changed.
+    ApprovalClosed if somebody was faster, or its time was up.
     """
     task = still_open(store, find(store, id))
     questions = Questions(store)
+    checked = checked_values(questions, task, values or {})
+    return _Answer(questions, by or operator()).send(task, checked)
+
+
+def checked_values(questions: Questions, task: TaskDefinition, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The answer that these values make of the form of a question, for every front end; FormError by field."""
     program = questions.program(task)
     verdict = verdict_field(program, task)
-    approving = {verdict: True} if verdict else {}
+    form = answer_form(program, task.name, task.params)
+    filled = complete(form, {**({verdict: True} if verdict else {}), **given})
     try:
-        checked = check_result(program, task.name, {**approving, **(values or {})})
+        return check_result(program, task.name, filled)
     except ResultError as error:
         raise FormError(str(error)) from error  # nobody's step fails by a slip of the pen
-    return _Answer(questions, by or operator()).send(task, checked)
 
 
 def reject(

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import AgentFlowError, InputError, NotFoundError
+from afl.operations.run.cut_values import cut
+from afl.operations.spans import ago, date
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
@@ -35,7 +38,8 @@ class Approval:
     """One question. `state` is open, waiting (for its turn, or its run), answered, rejected, expired, failed, canceled.
 
     `plain` ones are approved or rejected, and nothing else is asked. Times are of the wall clock, 0 for none; `asked`
-    are those who were asked before `group` and did not answer in time.
+    are those who were asked before `group` and did not answer in time. `given` are the values to decide on, with long
+    ones cut.
     """
 
     id: str
@@ -56,6 +60,7 @@ class Approval:
     answered_by: str
     answered_at: int
     feedback: str
+    given: dict[str, Any]
 
 
 def find(store: PersistenceAPI, id: str) -> TaskDefinition:
@@ -78,9 +83,12 @@ def find(store: PersistenceAPI, id: str) -> TaskDefinition:
 
 
 def _only_one_of_run(store: PersistenceAPI, run: str) -> TaskDefinition | None:
-    tasks = store.get_tasks_by_workflow(WorkflowId(run))
-    asked = [task for task in tasks if task.state == TaskState.PENDING and task.via.startswith(f"{KIND}:")]
-    return asked[0] if len(asked) == 1 else None
+    """What the run waits for, if that is one answer; if it waits for none, the question that was answered last."""
+    tasks = [task for task in store.get_tasks_by_workflow(WorkflowId(run)) if task.via.startswith(f"{KIND}:")]
+    asked = [task for task in tasks if task.state == TaskState.PENDING]
+    if asked:
+        return asked[0] if len(asked) == 1 else None
+    return max(tasks, key=lambda task: task.updated, default=None)
 
 
 def is_plain(program: Program, facet: str) -> bool:
@@ -105,13 +113,15 @@ def still_open(store: PersistenceAPI, task: TaskDefinition) -> TaskDefinition:
 
 
 def _closed(approval: Approval) -> ApprovalClosed:
-    by = f" by {approval.answered_by}" if approval.answered_by else ""
     if approval.state == "waiting":
         return ApprovalClosed(
             f"approval {approval.id} waits for its turn; it can be answered when that has come"
         )
+    by = f" by {approval.answered_by}" if approval.answered_by else ""
+    at = f", {ago(approval.answered_at)} ({date(approval.answered_at)})" if approval.answered_at else ""
+    verb = "has" if approval.state in ("expired", "failed") else "was"
     return ApprovalClosed(
-        f"approval {approval.id} is {approval.state}{by} already; this answer has no effect"
+        f"approval {approval.id} {verb} {approval.state}{by} already{at}; this answer has no effect"
     )
 
 
@@ -150,6 +160,7 @@ class Questions:
             answered_by=str(answered.get("by") or ""),
             answered_at=int(answered.get("at") or 0),
             feedback=str(answered.get("feedback") or ""),
+            given={name: cut(value) for name, value in task.params.items()},
         )
 
     def _moment(self, store_time: int) -> int:

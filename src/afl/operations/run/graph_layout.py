@@ -14,7 +14,7 @@ Point = tuple[float, float]
 
 GAP_X, GAP_Y = 22, 34
 PADDING, HEADER = 14, 34
-_ROW = 8  # boxes side by side; more of one layer go below each other
+ROW = 8  # boxes side by side; more of one layer go below each other
 _SWEEPS = 6
 _MOST_BENDS = 600  # edges that pass many layers get bends of their own only while these are few
 _BEND_WIDTH = 10.0
@@ -60,9 +60,9 @@ class Picture:
     routes: list[Route] = field(default_factory=list)
 
 
-def lay_out(items: list[Item], edges: list[tuple[int, int]]) -> Picture:
-    """The picture of top-level items."""
-    whole = _Placed(Item("", 0, 0, items, edges))
+def lay_out(items: list[Item], edges: list[tuple[int, int]], across: int = ROW) -> Picture:
+    """The picture of top-level items; at most about so many boxes stand side by side."""
+    whole = _Placed(Item("", 0, 0, items, edges), across=across)
     picture = Picture(whole.width, whole.height)
     whole.draw(picture, 0, 0)
     return picture
@@ -71,15 +71,15 @@ def lay_out(items: list[Item], edges: list[tuple[int, int]]) -> Picture:
 class _Placed:
     """An item whose inside is arranged: its size is known."""
 
-    def __init__(self, item: Item, *, top: bool = True) -> None:
+    def __init__(self, item: Item, *, top: bool = True, across: int) -> None:
         self.item = item
-        self.inside = [_Placed(each, top=False) for each in item.items]
+        self.inside = [_Placed(each, top=False, across=across) for each in item.items]
         self.width, self.height = item.width, item.height
         self.dx = self.dy = 0.0
         self.arrangement: Arrangement | None = None
         if self.inside:
             sizes = [(each.width, each.height) for each in self.inside]
-            self.arrangement = arrange(sizes, item.edges)
+            self.arrangement = arrange(sizes, item.edges, across)
             self.dx, self.dy = (0.0, 0.0) if top else (float(PADDING), float(HEADER))
             margin = 0 if top else PADDING
             self.width = max(item.width, self.arrangement.width + 2 * self.dx)
@@ -109,10 +109,12 @@ class Arrangement:
     routes: dict[tuple[int, int], list[Point]]
 
 
-def arrange(sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]]) -> Arrangement:
+def arrange(
+    sizes: Sequence[tuple[float, float]], edges: Sequence[tuple[int, int]], across: int = ROW
+) -> Arrangement:
     """Boxes of these sizes in layers, so that every edge leads downwards."""
     forward = _without_cycles(len(sizes), edges)
-    rows = _rows(len(sizes), forward)
+    rows = _rows(len(sizes), forward, across)
     return _Layers(sizes, forward, rows).arranged()
 
 
@@ -142,7 +144,7 @@ def _without_cycles(count: int, edges: Sequence[tuple[int, int]]) -> list[tuple[
     return [(source, target) for source, target in wanted if place[source] < place[target]]
 
 
-def _rows(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
+def _rows(count: int, edges: Sequence[tuple[int, int]], across: int) -> list[list[int]]:
     """Boxes by layer: each below all that lead to it. Layers that are too wide become several rows."""
     before: list[list[int]] = [[] for _ in range(count)]
     after: list[list[int]] = [[] for _ in range(count)]
@@ -162,11 +164,11 @@ def _rows(count: int, edges: Sequence[tuple[int, int]]) -> list[list[int]]:
     for node in range(count):
         layers.setdefault(rank[node], []).append(node)
     rows = []
+    most = across + across // 4  # a few more than that are no reason for a row of their own
     for number in sorted(layers):
         layer = layers[number]
-        rows += (
-            [layer] if len(layer) <= _ROW + 2 else [layer[i : i + _ROW] for i in range(0, len(layer), _ROW)]
-        )
+        size = len(layer) if len(layer) <= most else across
+        rows += [layer[start : start + size] for start in range(0, len(layer), size)]
     return rows
 
 

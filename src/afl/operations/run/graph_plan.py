@@ -61,8 +61,9 @@ _Statements = tuple[StatementDefinition, ...]
 class PlanNode:
     """A node of the plan. `kind` is step, event, yield, log, assert, block, foreach, repeat, when, case, catch, bundle.
 
-    `counted` are the places whose steps it counts: its own, the elements of a foreach, the members of a bundle. A
-    `plain` group has nothing in it but yields and is folded at first. `via` is who does the step, where a bridge says.
+    `counted` are the places whose steps it counts: its own, the elements of a foreach, the members of a bundle. Yields
+    are no nodes: `yields` says what those of a block give. A `plain` group has nothing else in it than a catch with
+    yields, and is folded at first. `via` is who does the step, where a bridge says.
     """
 
     id: str
@@ -71,6 +72,7 @@ class PlanNode:
     facet: str = ""
     note: str = ""
     via: str = ""
+    yields: str = ""
     line: int | None = None
     counted: tuple[str, ...] = ()
     foldable: bool = False
@@ -141,7 +143,7 @@ class Planner:
 
     def _bodies(self, node: PlanNode, statement: StatementDefinition | None) -> list[_Spot]:
         """The bodies of a step; a single one shows its statements without a box of its own, unless nothing else says
-        that it is repeated."""
+        that it is repeated. A catch is a branch beside them: either they complete, or it runs."""
         bodies = self._program.bodies_of(statement)
         catch = self._program.catch_of(statement)
         unsaid = not node.id and any(body.until is not None for body in bodies)
@@ -153,7 +155,6 @@ class Planner:
             found.append(_Spot(_section(node, _join(node.id, str(number)), body, title), graph=body))
         if catch is not None:
             found.append(_Spot(_section(node, _join(node.id, "!"), catch, "catch"), graph=catch))
-            node.edges += [(number, len(bodies)) for number in range(len(bodies))]
         return found
 
     def _block(self, node: PlanNode, path: str, graph: DependencyGraph) -> list[_Spot]:
@@ -169,16 +170,19 @@ class Planner:
         case = when.cases[number]
         title = case_title(self._program, when, number)
         made = PlanNode(place, "case", title, line=_line(case.graph.location), counted=(place,))
-        made.foldable, made.plain = bool(case.graph.by_key), _is_plain(case.graph)
+        made.foldable, made.yields = not _is_plain(case.graph), _yields(case.graph, owner.facet)
         owner.children.append(made)
         return _Spot(made, graph=case.graph)
 
     def _statements(
         self, node: PlanNode, path: str, statements: _Statements, graph: DependencyGraph | None = None
     ) -> list[_Spot]:
-        number = {each.key: at for at, each in enumerate(statements)}
+        shown = [each for each in statements if not each.is_yield]
+        if not (shown or node.id):
+            shown = list(statements)  # a workflow that has nothing else
+        number = {each.key: at for at, each in enumerate(shown)}
         found = []
-        for each in statements:
+        for each in shown:
             made = self._statement(_join(path, each.key), each)
             node.children.append(made)
             found.append(_Spot(made, each))
@@ -204,10 +208,12 @@ class Planner:
         """What a box tells of the bodies of its step, whether they are shown or not."""
         bodies = self._program.bodies_of(statement)
         catch = self._program.catch_of(statement)
-        node.foldable = bool(bodies) or catch is not None
+        is_single = len(bodies) == 1 and catch is None
+        node.foldable = catch is not None or len(bodies) > 1 or any(not _is_plain(body) for body in bodies)
         node.plain = not bodies and catch is not None and _is_plain(catch)
         node.note = "catch" if catch is not None else ""
-        if len(bodies) == 1 and catch is None and bodies[0].loop:
+        node.yields = _yields(bodies[0], node.facet) if is_single else ""
+        if is_single and bodies[0].loop:
             node.note = bodies[0].loop
             node.counted = (f"{_join(node.id, '0')}/#",)
 
@@ -225,8 +231,8 @@ def _section(owner: PlanNode, path: str, graph: DependencyGraph, title: str) -> 
         title,
         line=_line(graph.location),
         counted=(counted,),
-        foldable=True,
-        plain=_is_plain(graph),
+        foldable=not _is_plain(graph),
+        yields=_yields(graph, owner.facet),
     )
     owner.children.append(made)
     return made
@@ -234,6 +240,7 @@ def _section(owner: PlanNode, path: str, graph: DependencyGraph, title: str) -> 
 
 def _bundles(owner: PlanNode, path: str, statements: _Statements) -> list[_Spot]:
     """Consecutive statements together: references between bundles lead forward, as those of their members do."""
+    statements = tuple(each for each in statements if not each.is_yield)
     found: list[_Spot] = []
     bundle_of: dict[str, int] = {}
     for number, start in enumerate(range(0, len(statements), BUNDLE)):
@@ -246,13 +253,28 @@ def _bundles(owner: PlanNode, path: str, statements: _Statements) -> list[_Spot]
         made.counted = tuple(_join(path, each.key) for each in members)
         owner.children.append(made)
         found.append(_Spot(made, members=members, base=path))
-    joined = {(bundle_of[need], bundle_of[each.key]) for each in statements for need in each.needs}
+    joined = {
+        (bundle_of[need], bundle_of[each.key])
+        for each in statements
+        for need in each.needs
+        if need in bundle_of
+    }
     owner.edges += sorted(edge for edge in joined if edge[0] != edge[1])
     return found
 
 
 def _is_plain(graph: DependencyGraph) -> bool:
     return not graph.cases and all(each.is_yield for each in graph.by_key.values())
+
+
+def _yields(graph: DependencyGraph, own: str) -> str:
+    """What the yields of a block give: `text, words` to the facet it belongs to, `Gather.failed` to another one."""
+    names: dict[str, None] = {}
+    for each in graph.by_key.values():
+        if each.is_yield:
+            to = "" if each.facet_name == own or not own else f"{each.facet_name.rpartition('.')[2]}."
+            names |= dict.fromkeys(f"{to}{arg.get('name')}" for arg in each.args if arg.get("name"))
+    return ", ".join(names)
 
 
 def _in_reach_order(graph: DependencyGraph) -> _Statements:

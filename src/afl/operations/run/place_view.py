@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
+from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import NotFoundError
 from afl.operations.parameters import Limit, Position
 from afl.operations.reason.snapshot import first_line
 from afl.operations.run import run_store
+from afl.operations.run.cut_values import cut
 from afl.operations.run.run_graph import place_of, step_word
 from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_tree import Counts
@@ -19,12 +23,13 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import paths
 from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.program import Program
-from afl.runtime.step import StepLine
+from afl.runtime.step import StepDefinition, StepLine
 from afl.runtime.types import ObjectType, WorkflowId
 
 _INDEX = re.compile(r"#(\d+)")
 _DEEPEST = 300
 _LONGEST = 200
+_PIECE = 500  # steps whose data is read at a time
 
 
 class UnknownPlace(NotFoundError, hint="`afl show` and the graph of the run show what there is."):
@@ -33,7 +38,8 @@ class UnknownPlace(NotFoundError, hint="`afl show` and the graph of the run show
 
 @dataclass(frozen=True)
 class Element:
-    """One step. `path` is its own inside the run; `error` the first line of what went wrong."""
+    """One step. `path` is its own inside the run; `error` the first line of what went wrong; `values` what it got,
+    with long ones cut."""
 
     path: str
     shown: str
@@ -43,11 +49,20 @@ class Element:
     ended: int
     duration_ms: int
     error: str = ""
+    values: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def place(self) -> str:
+        """Where it stands with all other elements: `0/desk/0/#/story`."""
+        return _INDEX.sub("#", self.path)
 
 
 @dataclass(frozen=True)
 class PlaceView:
-    """Some of the steps of a place, in the order of their elements; `next` is where to read on, 0 at the end."""
+    """Some of the steps of a place, failed ones first, then in the order of their elements.
+
+    `next` is where to read on, 0 at the end.
+    """
 
     run: str
     workflow: str
@@ -65,24 +80,35 @@ def show_place(
     path: str,
     *,
     state: str = "",
+    text: str = "",
     after: Position = 0,
     limit: Limit = 100,
     below: bool = False,
 ) -> PlaceView:
-    """The steps at a place such as `0/desk/0/#/story`; with `below`, those in the bodies of the step at that path."""
+    """The steps at a place such as `0/desk/0/#/story`; with `below`, those in the bodies of the step at that path.
+
+    With `text`, those that have it in a value that they got or returned, or in their error; case does not matter.
+    """
     found = run_store.find(store, run)
     workflow_id = WorkflowId(found.workflow_id)
     lines = store.get_step_lines(workflow_id)
     mine = [line for line in lines if _belongs(line, workflow_id, path, below)]
-    if not below:
-        mine.sort(key=lambda line: _numbers(line.id))
+    places: dict[str, int] = {}  # in the order in which they began
+    for line in mine:
+        places.setdefault(place_of(line.id, workflow_id), len(places))
+    mine.sort(key=lambda line: (places[place_of(line.id, workflow_id)], _numbers(line.id)))
     words = _words(store, found, lines, mine)
     counts = Counts()
     for word in words.values():
         if word != "canceled":
             setattr(counts, word, getattr(counts, word) + 1)
     chosen = [line for line in mine if not state or words[line.id] == state]
-    page = chosen[after : after + limit]
+    chosen.sort(key=lambda line: words[line.id] != "failed")
+    if text:
+        page, following = _search(store, chosen, text, after, limit)
+    else:
+        page = chosen[after : after + limit]
+        following = after + limit if len(chosen) > after + limit else 0
     statement = _statement(program_cache(store).load(found.program_hash), path) if not below else None
     location = (statement.location if statement is not None else None) or {}
     return PlaceView(
@@ -93,8 +119,32 @@ def show_place(
         line=location.get("line"),
         counts=counts,
         elements=_elements(store, workflow_id, page, words),
-        next=after + limit if len(chosen) > after + limit else 0,
+        next=following,
     )
+
+
+def _search(
+    store: PersistenceAPI, lines: Sequence[StepLine], text: str, after: int, limit: int
+) -> tuple[list[StepLine], int]:
+    """The next steps that have a text, and where to read on; their data is read in pieces, only as far as needed."""
+    found: list[StepLine] = []
+    wanted = text.casefold()
+    for start in range(after, len(lines), _PIECE):
+        piece = lines[start : start + _PIECE]
+        steps = {step.id: step for step in store.get_steps([line.id for line in piece])}
+        for number, line in enumerate(piece, start):
+            step = steps.get(line.id)
+            if step is not None and wanted in _searched(step).casefold():
+                if len(found) == limit:
+                    return found, number
+                found.append(line)
+    return found, 0
+
+
+def _searched(step: StepDefinition) -> str:
+    values = [*step.attributes.params.values(), *step.attributes.returns.values()]
+    parts = (each.value if isinstance(each.value, str) else codec.encode(each.value) for each in values)
+    return "\n".join([*parts, _error(step.transition.error)])
 
 
 def _statement(program: Program, path: str) -> StatementDefinition | None:
@@ -137,10 +187,14 @@ def _words(
 
 
 def _elements(
-    store: PersistenceAPI, workflow_id: WorkflowId, page: list[StepLine], words: dict[str, str]
+    store: PersistenceAPI,
+    workflow_id: WorkflowId,
+    page: list[StepLine],
+    words: dict[str, str],
 ) -> list[Element]:
-    failed = store.get_steps([line.id for line in page if words[line.id] == "failed"])
-    errors = {step.id: step.transition.error for step in failed}
+    read = store.get_steps([line.id for line in page])
+    errors = {step.id: step.transition.error for step in read if words[step.id] == "failed"}
+    values = {step.id: _values(step) for step in read}
     return [
         Element(
             path=paths.relative(line.id, workflow_id),
@@ -151,9 +205,14 @@ def _elements(
             ended=line.ended,
             duration_ms=max(0, (line.ended or wall_ms()) - line.started),
             error=_error(errors.get(line.id)),
+            values=values.get(line.id, {}),
         )
         for line in page
     ]
+
+
+def _values(step: StepDefinition) -> dict[str, Any]:
+    return {name: cut(each.value) for name, each in step.attributes.params.items()}
 
 
 def _error(error: Exception | None) -> str:

@@ -7,9 +7,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
 
+from afl.operations.parameters import about
 from afl.operations.run import run_store
-from afl.operations.run.graph_layout import HEADER, Item, Picture, lay_out
+from afl.operations.run.graph_layout import HEADER, ROW, Item, Picture, lay_out
 from afl.operations.run.graph_plan import Planner, PlanNode
 from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_tree import Counts
@@ -29,6 +31,8 @@ _INDEX = re.compile(r"#\d+")
 @dataclass(frozen=True)
 class GraphNode:
     """A box. `parent` is the group it lies in; `state` one word for all its steps, `counts` how many stand where.
+
+    `facet` is what it calls, whether its bodies are shown or not; `yields` what the yields inside of it give.
 
     `via` is who does the step, where the workflow says so: `agent:writer`, `human:finance`. A repeat has the number of
     its latest iteration; of those before it, the counts have the ones that are kept.
@@ -52,6 +56,7 @@ class GraphNode:
     counts: Counts
     via: str = ""
     iteration: int | None = None
+    yields: str = ""
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,6 @@ class GraphEdge:
 
     source: str
     target: str
-    dashed: bool
     points: tuple[tuple[float, float], ...]
 
 
@@ -78,13 +82,17 @@ class RunGraph:
 
 
 def run_graph(
-    store: PersistenceAPI, run: str, *, opened: list[str] | None = None, folded: list[str] | None = None
+    store: PersistenceAPI,
+    run: str,
+    *,
+    opened: list[str] | None = None,
+    folded: list[str] | None = None,
+    narrow: Annotated[bool, about("One box below the other, for a narrow screen.")] = False,
 ) -> RunGraph:
     """The graph of a run's program with the states of its steps; groups are open or folded as is asked for."""
     found = run_store.find(store, run)
-    drawn = _drawn(
-        program_cache(store).load(found.program_hash), frozenset(opened or ()), frozenset(folded or ())
-    )
+    program = program_cache(store).load(found.program_hash)
+    drawn = _drawn(program, frozenset(opened or ()), frozenset(folded or ()), 1 if narrow else ROW)
     places = standing(store, found)
     nodes = [_node(each, drawn.picture, places, found) for each in drawn.nodes]
     return RunGraph(
@@ -176,16 +184,16 @@ class _Drawn:
     edges: list[GraphEdge]
 
 
-_pictures: OrderedDict[tuple[str, frozenset[str], frozenset[str]], _Drawn] = OrderedDict()
+_pictures: OrderedDict[tuple[str, frozenset[str], frozenset[str], int], _Drawn] = OrderedDict()
 _pictures_lock = threading.Lock()
 
 
-def _drawn(program: Program, opened: frozenset[str], folded: frozenset[str]) -> _Drawn:
-    key = (program.hash, opened, folded)
+def _drawn(program: Program, opened: frozenset[str], folded: frozenset[str], across: int) -> _Drawn:
+    key = (program.hash, opened, folded, across)
     with _pictures_lock:
         found = _pictures.get(key)
     if found is None:
-        found = _draw(program, opened, folded)
+        found = _draw(program, opened, folded, across)
         with _pictures_lock:
             _pictures[key] = found
             while len(_pictures) > _KEPT_PICTURES:
@@ -193,14 +201,10 @@ def _drawn(program: Program, opened: frozenset[str], folded: frozenset[str]) -> 
     return found
 
 
-def _draw(program: Program, opened: frozenset[str], folded: frozenset[str]) -> _Drawn:
+def _draw(program: Program, opened: frozenset[str], folded: frozenset[str], across: int) -> _Drawn:
     root = Planner(program, opened, folded).plan()
-    picture = lay_out([_item(each) for each in root.children], root.edges)
-    kinds = {each.plan.id: each.plan.kind for each in _flat(root)}
-    edges = [
-        GraphEdge(route.source, route.target, kinds[route.target] == "catch", route.points)
-        for route in picture.routes
-    ]
+    picture = lay_out([_item(each) for each in root.children], root.edges, across)
+    edges = [GraphEdge(route.source, route.target, route.points) for route in picture.routes]
     return _Drawn(list(_flat(root)), picture, edges)
 
 
@@ -213,7 +217,7 @@ def _flat(node: PlanNode) -> Iterable[_PlannedNode]:
 
 def _item(node: PlanNode) -> Item:
     if node.is_open:
-        wide = 7.5 * max(len(node.title) + len(node.facet[:24]), 12) + 70
+        wide = 7.5 * max(len(node.title) + len(_said(node)), 12) + 70
         inside = [_item(each) for each in node.children]
         return Item(node.id, max(BOX_WIDTH, min(wide, 380.0)), HEADER, inside, node.edges)
     if node.kind in _SMALL:
@@ -221,11 +225,17 @@ def _item(node: PlanNode) -> Item:
     return Item(node.id, BOX_WIDTH, BOX_HEIGHT)
 
 
+def _said(node: PlanNode) -> str:
+    """About what stands behind the title of a group."""
+    return f"{node.facet.rpartition('.')[2]}{node.note and f' · {node.note}'}{node.yields and f' → {node.yields}'}"
+
+
 def _small_width(node: PlanNode) -> float:
-    """A case is as wide as its condition, within reason."""
-    if node.kind == "case":
-        return min(max(108.0, 7.2 * len(node.title) + 38), 240.0)
-    return 108.0 if node.kind == "catch" else 84.0
+    """A case is as wide as its condition and what it yields, within reason."""
+    if node.kind in ("case", "catch"):
+        text = f"{node.title} → {node.yields}" if node.yields else node.title
+        return min(max(108.0, 7.2 * len(text) + 38), 300.0)
+    return 84.0
 
 
 def _node(planned: _PlannedNode, picture: Picture, places: Standing, run: RunDefinition) -> GraphNode:
@@ -250,6 +260,7 @@ def _node(planned: _PlannedNode, picture: Picture, places: Standing, run: RunDef
         counts,
         plan.via,
         places.latest.get(plan.counted[0]) if plan.is_repeat else None,
+        plan.yields,
     )
 
 

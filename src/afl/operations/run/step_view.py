@@ -47,7 +47,7 @@ class StepTask:
     state: str
     hold: str
     via: str
-    deliveries: int
+    attempts: int
     deaths: int
     expiries: int
     failures: int
@@ -198,7 +198,7 @@ class _StepReader:
             state=task.state,
             hold=task.hold,
             via=task.via,
-            deliveries=task.deliveries,
+            attempts=task.attempts,
             deaths=task.deaths,
             expiries=task.expiries,
             failures=task.failed_attempts,

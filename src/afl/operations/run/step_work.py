@@ -13,7 +13,7 @@ from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskSt
 class Work:
     """The tasks of one place of the program together.
 
-    `attempts` counts deliveries, `deaths` those that ended with their owner's death, `expiries` those whose lease was
+    `attempts` counts them all, `deaths` those that ended with their owner's death, `expiries` those whose lease was
     not renewed, `failures` those that failed. `owners` are who works on them now; `held` counts
     why pending ones are not to be claimed, `via` where else they are done ("human:finance"). `progress` is the last
     that one of them told, `message` the last that it said.
@@ -47,7 +47,7 @@ class Work:
         self.pending += task.state == TaskState.PENDING
         self.running += task.state == TaskState.RUNNING
         self.over += task.state not in (TaskState.PENDING, TaskState.RUNNING)
-        self.attempts += task.deliveries
+        self.attempts += task.attempts
         self.deaths += task.deaths
         self.expiries += task.expiries
         self.failures += task.failed_attempts

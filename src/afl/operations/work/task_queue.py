@@ -177,7 +177,7 @@ def _line(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> TaskLine:
         step=paths.shown(task.step_id, WorkflowId(task.workflow_id)) if task.step_id else "",
         step_id=task.step_id,
         owner=snapshot.owner(task.owner) if task.owner else "",
-        attempts=task.deliveries,
+        attempts=task.attempts,
         deaths=task.deaths,
         expiries=task.expiries,
         failures=task.failed_attempts,

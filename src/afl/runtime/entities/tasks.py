@@ -129,6 +129,15 @@ class TaskDefinition:
         return twin
 
     @property
+    def attempts(self) -> int:
+        """How many attempts were made: it was delivered so often, or others (`via`) were asked so often."""
+        if not self.via:
+            return self.deliveries
+        is_open = self.state == TaskState.PENDING
+        is_asked = self.hold == TaskHold.ELSEWHERE if is_open else self.state != TaskState.CANCELED
+        return max(0, self.deliveries - 1) + self.failures + is_asked
+
+    @property
     def failed_attempts(self) -> int:
         """How many attempts failed: those after which it was tried again, and the last, if that one did."""
         last = self.state == TaskState.FAILED and (self.deliveries > 0 or self.via != "")

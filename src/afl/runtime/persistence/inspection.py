@@ -4,11 +4,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.step import StepLine
 from afl.runtime.types import StepId, WorkflowId
+
+
+class TaskLine(NamedTuple):
+    """A task without its data; times are those of the task."""
+
+    uuid: str
+    step_id: StepId
+    state: str
+    hold: str
+    via: str
+    owner: str
+    deliveries: int
+    failures: int
+    created: int
+    started: int
+    updated: int
 
 
 class PulseStore(Protocol):
@@ -34,6 +50,9 @@ class PulseStore(Protocol):
 
     def get_running_steps(self, workflow_id: WorkflowId) -> set[StepId]:
         """The steps of a run whose tasks somebody works on."""
+
+    def get_task_lines(self, workflow_id: WorkflowId) -> list[TaskLine]:
+        """All tasks of the steps of a run without their data: thousands of them cost little. In creation order."""
 
     def get_tasks_by_step(self, step_id: StepId) -> list[TaskDefinition]:
         """All tasks of a step, in creation order: one more for each time an operator had it retried."""

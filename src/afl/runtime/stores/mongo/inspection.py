@@ -10,7 +10,7 @@ from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
 from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
-from afl.runtime.persistence.inspection import OrphanKind, Orphans, RunFigure, TaskCount
+from afl.runtime.persistence.inspection import OrphanKind, Orphans, RunFigure, TaskCount, TaskLine
 from afl.runtime.step import StepLine
 from afl.runtime.stores.mongo.collections import NEWEST_RUN, OLDEST_FIRST, Collections
 from afl.runtime.stores.mongo.connection import Document
@@ -22,6 +22,8 @@ from afl.runtime.types import StepId, WorkflowId
 _NEWEST = 100  # about what a person sees of a list at a time
 _ACTIVE_RUN = {"state": {"$in": [RunnerState.CREATED, RunnerState.RUNNING]}}
 _RUN = {"_id": 0, "state": 1, "iterations": 1, "waiting": 1, "updated": 1, "settled": 1, "reason": 1}
+_NUMBERS = ("deliveries", "failures", "created", "started", "updated")
+_TASK: dict[str, Any] = {name: 0 if name in _NUMBERS else "" for name in TaskLine._fields}
 _STEP = ("uuid", "object_type", "state", "facet_name", "started", "ended")
 _FIRST_STARTED = [("started", 1), ("uuid", 1)]
 _LINE = {"_id": 0, "uuid": 1, "state": 1, "updated": 1, "waiting": 1}
@@ -72,6 +74,12 @@ class PulseCollection(Collections):
         fields = {"_id": 0, **dict.fromkeys(_STEP, 1)}
         found = self._all("steps", {"workflow_id": workflow_id}, projection=fields, sort=_FIRST_STARTED)
         return [_step_line(each) for each in found]
+
+    def get_task_lines(self, workflow_id: WorkflowId) -> list[TaskLine]:
+        query = {"workflow_id": {"$eq": workflow_id, "$ne": ""}, "step_id": {"$gt": ""}}
+        fields = {"_id": 0, **dict.fromkeys(TaskLine._fields, 1)}
+        found = self._all("tasks", query, projection=fields, sort=OLDEST_FIRST)
+        return [TaskLine(*(each.get(name) or empty for name, empty in _TASK.items())) for each in found]
 
     def get_running_steps(self, workflow_id: WorkflowId) -> set[StepId]:
         query = {"workflow_id": workflow_id, "state": TaskState.RUNNING}

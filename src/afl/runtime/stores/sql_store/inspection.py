@@ -7,7 +7,7 @@ from typing import Any
 from afl.kernel.database import Row, Transaction
 from afl.kernel.notify import separate_notifier
 from afl.runtime.entities import TaskDefinition
-from afl.runtime.persistence.inspection import OrphanKind, Orphans, RunFigure, TaskCount
+from afl.runtime.persistence.inspection import OrphanKind, Orphans, RunFigure, TaskCount, TaskLine
 from afl.runtime.step import StepLine
 from afl.runtime.stores.round_trip import is_received
 from afl.runtime.stores.sql_store.servers import LockTables
@@ -44,6 +44,11 @@ class PulseTables(Tables):
     def get_step_lines(self, workflow_id: WorkflowId) -> list[StepLine]:
         return [
             StepLine(*_values(row)) for row in self.database.select(Q.step_lines, workflow_id=workflow_id)
+        ]
+
+    def get_task_lines(self, workflow_id: WorkflowId) -> list[TaskLine]:
+        return [
+            TaskLine(*_values(row)) for row in self.database.select(Q.task_lines, workflow_id=workflow_id)
         ]
 
     def get_running_steps(self, workflow_id: WorkflowId) -> set[StepId]:
