@@ -54,6 +54,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("unpause_run", "run.control:unpause", "POST /runs/{run}/unpause", ACT, "Let a run go on"),
     _row("retry", "run.control:retry", "POST /retry", ACT, "Try failed steps again", subject="name"),
     _row("rerun", "run.rerun:rerun", "POST /runs/{run}/rerun", ACT, "Start a run again, with the same or other inputs"),
+    _row("fork", "run.fork:fork", "POST /runs/{run}/fork", ACT, "Start a run again from a step"),
     _row("continue_step", "run.control:continue_step", "POST /continue", ACT, "Give a step its result", subject="step"),
     _row("send_signal", "run.signaling:send_signal", "POST /runs/{run}/signals", ACT, "Deliver a signal to a run"),
     _row("list_signals", "run.signaling:list_signals", "GET /runs/{run}/signals", LOOK, "List signals a run waits for or keeps"),
