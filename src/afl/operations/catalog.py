@@ -55,6 +55,8 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("retry", "run.control:retry", "POST /retry", ACT, "Try failed steps again", subject="name"),
     _row("rerun", "run.rerun:rerun", "POST /runs/{run}/rerun", ACT, "Start a run again, with the same or other inputs"),
     _row("fork", "run.fork:fork", "POST /runs/{run}/fork", ACT, "Start a run again from a step"),
+    _row("rerun_form", "run.rerun:rerun_form", "GET /runs/{run}/rerun/form", LOOK, "Show the inputs of a run as a form"),
+    _row("fork_form", "run.fork:fork_form", "GET /runs/{run}/fork/form", LOOK, "Show what a fork would do, and its form"),
     _row("continue_step", "run.control:continue_step", "POST /continue", ACT, "Give a step its result", subject="step"),
     _row("send_signal", "run.signaling:send_signal", "POST /runs/{run}/signals", ACT, "Deliver a signal to a run"),
     _row("list_signals", "run.signaling:list_signals", "GET /runs/{run}/signals", LOOK, "List signals a run waits for or keeps"),

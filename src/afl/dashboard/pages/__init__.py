@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.routing import BaseRoute
 
 from afl.dashboard.pages import (
+    again,
     approvals,
     audit,
     parts,
@@ -23,6 +24,7 @@ ROUTES: list[BaseRoute] = [
     *parts.routes,
     *runs.routes,
     *run.routes,
+    *again.routes,
     *start.routes,
     *signals.routes,
     *approvals.routes,

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
 from afl.operations.parameters import Run, RunId, about
+from afl.operations.people.forms import Form, call_form
 from afl.operations.program.sources import SourceText, program_of
 from afl.operations.program.submission import RunExists, check_run_id, read_value
 from afl.operations.reason import subjects
@@ -22,7 +23,7 @@ from afl.runtime.evaluation.forking import fork_run, store_fork
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import paths
 from afl.runtime.program.program import Program
-from afl.runtime.types import WorkflowId
+from afl.runtime.types import ObjectType, StepId, WorkflowId
 
 StepName = Annotated[str, about("The step: its path, as `afl show` prints it, such as fetch[3].parse.")]
 Inputs = Annotated[
@@ -39,6 +40,7 @@ ResultTexts = Annotated[
     list[str] | None, about("A return value of a step that is kept, as STEP.NAME=VALUE. Repeatable.")
 ]
 Program_ = Annotated[str, about("Another program to go on with: a source in AFL.")]
+_WITH_INPUTS = (ObjectType.VARIABLE_ASSIGNMENT, ObjectType.FACET)
 
 
 @dataclass(frozen=True)
@@ -106,6 +108,34 @@ def fork(
     return Forked(
         new_id, made.run.workflow_name, made.run.task_list, found.workflow_id, shown, made.kept, made.again
     )
+
+
+@dataclass(frozen=True)
+class ForkForm:
+    """What a fork at a step would do, and the step's inputs as a form; `kept` and `again` are those of Forked."""
+
+    run: str
+    workflow: str
+    step: str
+    form: Form
+    kept: int
+    again: int
+
+
+def fork_form(store: PersistenceAPI, run: Run, step: StepName) -> ForkForm:
+    """Show what a fork of a run at a step would keep and execute again, and the step's inputs as a form."""
+    found = run_store.find(store, run)
+    program = program_cache(store).load(found.program_hash)
+    path = _path_of(store, found, step)
+    made = fork_run(store, found, path, id=sortable_id(), program=program)  # and not stored
+    stored = store.get_step(StepId(paths.child(found.workflow_id, path)))
+    called = called_by(program, path)
+    shown = paths.shown(made.run.origin, WorkflowId(found.workflow_id))
+    form = Form(shown, "")
+    if called is not None and stored is not None and stored.object_type in _WITH_INPUTS:
+        given = {name: each.value for name, each in stored.attributes.params.items()}
+        form = call_form(program, called, given)
+    return ForkForm(found.workflow_id, found.workflow_name, shown, form, made.kept, made.again)
 
 
 def _path_of(store: PersistenceAPI, run: RunDefinition, step: str) -> str:

@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 from afl.kernel.errors import CorruptRow
 from afl.operations.parameters import Run, RunId, about
+from afl.operations.people.forms import Form, start_form
 from afl.operations.program.submission import Submitted, read_pairs, submit
 from afl.operations.run import run_store
 from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import get_budget
+from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 
 GivenInputs = Annotated[
@@ -36,9 +38,7 @@ def rerun(
 
     Inputs that are given replace its own; nothing is stored if one does not fit.
     """
-    found = run_store.find(store, run)
-    if found.unreadable:
-        raise CorruptRow(found.unreadable)
+    found = _readable(store, run)
     program = program_cache(store).load(found.program_hash)
     budget = get_budget(store, found.workflow_id)
     return submit(
@@ -56,3 +56,16 @@ def rerun(
         by=by,
         origin=found.workflow_id,
     )
+
+
+def rerun_form(store: PersistenceAPI, run: Run) -> Form:
+    """Show the inputs of a run as a form, to start it again with others."""
+    found = _readable(store, run)
+    return start_form(program_cache(store).load(found.program_hash), found.inputs)
+
+
+def _readable(store: PersistenceAPI, run: str) -> RunDefinition:
+    found = run_store.find(store, run)
+    if found.unreadable:
+        raise CorruptRow(found.unreadable)
+    return found

@@ -128,7 +128,7 @@ class ForkedSteps:
         """The returns of a step when it opened what it waits for: those of its agent, and the error that it caught."""
         if state == StepState.MIXIN_BLOCKS_CONTINUE:
             return {}
-        values = self._mapped(dict(self._event_results.get(path, {})))
+        values: dict[str, Any] = self._mapped(dict(self._event_results.get(path, {})))
         if state == StepState.STATEMENT_CATCH_CONTINUE:
             values |= {name: step.attributes.get_return(name) for name in _CAUGHT} | self._failure_below(path)
         return values
