@@ -13,6 +13,7 @@ from afl.runtime.program import paths
 from afl.runtime.recovery.sweep import fire_timers
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import StepId, WorkflowId
+from support.case import Case
 from support.judging import Trial
 from support.model_values import Problem
 
@@ -93,3 +94,63 @@ def _step(step: StepDefinition, run: WorkflowId) -> str:
 def tasks_of(store: PersistenceAPI, run: WorkflowId) -> set[str]:
     """The paths of the steps that agents worked on."""
     return {paths.relative(task.step_id, run) for task in store.get_tasks_by_workflow(run)}
+
+
+def check_fork(store: PersistenceAPI, made: Fork, expected: dict[str, Any]) -> None:
+    """A fork that is over came to what is expected, and no agent did again what it keeps."""
+    run = WorkflowId(made.run.workflow_id)
+    assert record(store, run) == expected
+    kept = {paths.relative(step.id, run) for step in made.changes.created_steps if step.is_terminal}
+    tasks = [task.step_id for task in store.get_tasks_by_workflow(run)]
+    assert kept.isdisjoint(tasks_of(store, run))
+    assert len(set(tasks)) == len(tasks)
+
+
+# One of each: a chain, implicits, a mixin, a foreach, a when, inline bodies that wait for steps around them, a catch.
+MIXTURE = Case(
+    """
+namespace lib {
+    event facet Echo(p: Long, tag: String) => (u: Long)
+    event facet Refuse(p: Long) => (u: Long)
+    implicit usual = lib.Echo(tag = "usual")
+    facet Mixed(m: Long) => (s: Long) with lib.Echo(p = $.m + 1, tag = "mixin") as first andThen {
+        inner = lib.Echo(p = $.first.u)
+        yield lib.Mixed(s = $.first.u + inner.u)
+    }
+    facet Careful(m: Long) => (s: Long, why: String) andThen {
+        bad = lib.Refuse(p = $.m)
+        yield lib.Careful(s = bad.u)
+    } catch {
+        rescue = lib.Echo(p = $.m)
+        yield lib.Careful(s = rescue.u, why = $.error)
+    }
+    facet Each(list: [Long]) => (all: [Long]) andThen foreach n in $.list {
+        one = lib.Echo(p = n)
+        yield lib.Each(all = [one.u * 10])
+    }
+    facet Choice(n: Long) => (r: Long) andThen when {
+        case $.n > 1 => {
+            big = lib.Echo(p = $.n)
+            yield lib.Choice(r = big.u)
+        }
+        case _ => { yield lib.Choice(r = 0) }
+    }
+}
+namespace main {
+    workflow W(list: [Long]) => (x: [Long], y: Long, why: String) andThen {
+        a = lib.Echo(p = 1)
+        b = lib.Echo(p = 2, tag = "own")
+        each = lib.Each(list = $.list)
+        mixed = lib.Mixed(m = a.u)
+        careful = lib.Careful(m = b.u)
+        choice = lib.Choice(n = a.u + b.u)
+        body = lib.Echo(p = 5) andThen {
+            wait = lib.Echo(p = a.u)
+            yield main.W(y = wait.u + body.u + choice.r)
+        }
+        yield main.W(x = each.all ++ [mixed.s, careful.s], why = careful.why)
+    }
+}
+""",
+    {"list": [1, 2, 3]},
+)

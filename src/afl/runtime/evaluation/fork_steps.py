@@ -74,15 +74,21 @@ class ForkedSteps:
         else:
             step.progress = BlockProgress(self._children(path, state))
             step.attributes.returns = _attributes(self._returns_before_capture(path, step, state))
+        if state == StepState.MIXIN_BLOCKS_CONTINUE:
+            for alias in self._aliases(path):
+                step.attributes.params.pop(alias, None)  # what the mixin had
         return step
+
+    def _aliases(self, path: str) -> list[str]:
+        called = called_by(self._program, path)
+        return [mixin.alias for mixin in called.mixins if mixin.alias] if called is not None else []
 
     def _children(self, path: str, state: str) -> int:
         if state == StepState.STATEMENT_CATCH_CONTINUE:
             return 1
         if state == StepState.STATEMENT_BLOCKS_CONTINUE:
             return len(self._program.bodies_of(self._program.place(path).statement))
-        called = called_by(self._program, path)
-        return sum(bool(mixin.alias) for mixin in called.mixins) if called is not None else 0
+        return len(self._aliases(path))
 
     def _block_progress(self, path: str, step: StepDefinition) -> BlockProgress:
         """How far it is; whoever takes up the run counts its children."""
@@ -101,18 +107,14 @@ class ForkedSteps:
         graph = self._program.place(path).graph
         begun = self._steps[paths.child(path, f"#{number}")]
         values = self._mapped(begun.attributes.get_param(str(graph and graph.variable)) or {})
-        owner = called_by(self._program, _owner(path))
-        returns = owner.returns or () if owner is not None else ()
-        never_null = {each.name for each in returns if each.default is not None}
-        yielded = self._yielded_before(path, number) if None in values.values() else set()
-        return {
-            name: values[name]
-            for name in step.attributes.returns
-            if name in values and (values[name] is not None or name in never_null or name in yielded)
-        }
+        if all(paths.child(path, f"#{each}") in self._steps for each in range(number)):
+            names = self._yielded_before(path, number)
+        else:  # the first are removed: of what they may have yielded, all that is not the value of none
+            names = {name for name in step.attributes.returns if values.get(name) is not None}
+        return {name: values[name] for name in step.attributes.returns if name in names and name in values}
 
     def _yielded_before(self, repeat: str, number: int) -> set[str]:
-        """The names that the iterations before this one have yielded, as far as these are in the store."""
+        """The names that the iterations before this one have yielded."""
         names: set[str] = set()
         for path, step in self._steps.items():
             if step.object_type == ObjectType.YIELD_ASSIGNMENT and path.startswith(f"{repeat}/#"):
