@@ -104,7 +104,9 @@ def fork(
 
 
 def _tell(forked: Forked) -> None:
+    kept = "1 done step is" if forked.kept == 1 else f"{forked.kept:,} done steps are"
+    again = "1 is" if forked.again == 1 else f"{forked.again:,} are"
     say(
-        f"Forked run {forked.origin} at {forked.step}: {forked.kept:,} done steps are kept, "
-        f"{forked.again:,} executed again; the next server continues it (or: afl resume {forked.run})"
+        f"Forked run {forked.origin} at {forked.step}: {kept} kept, {again} executed again; "
+        f"the next server continues it (or: afl resume {forked.run})"
     )

@@ -133,11 +133,13 @@ def _misfits(
         elif is_kept:
             added = [key for key in place.graph.by_key if key not in known.by_key]
             yield from (f"{_name(f'{path}/{key}')} is new, in a block that is kept" for key in added)
-    elif path and (place.statement is None or place.statement.facet_name != step.facet_name):
+    elif not path:
+        return  # its inputs are checked as at a start, and its outputs are those of the program
+    elif place.statement is None or place.statement.facet_name != step.facet_name:
         facet = place.statement.facet_name if place.statement is not None else "no facet"
         yield f"{_name(path)} calls {facet}, not {step.facet_name}"
     elif _signature(called_by(before, path)) != _signature(called_by(after, path)):
-        yield f"{_name(path) or 'the workflow'}: the signature of {step.facet_name} is another one"
+        yield f"{_name(path)}: the signature of {step.facet_name} is another one"
 
 
 def _signature(called: Declaration | None) -> Any:
