@@ -141,6 +141,8 @@ def fork_form(store: PersistenceAPI, run: Run, step: StepName) -> ForkForm:
 def _path_of(store: PersistenceAPI, run: RunDefinition, step: str) -> str:
     """The path of a step that is named by its path, its readable path or its id."""
     inside = step.removeprefix(f"{run.workflow_id}/")
+    if inside in ("", run.workflow_id):
+        return ""  # the run itself
     place = subjects.find_step(store, f"{run.workflow_id}/{inside}")
     return paths.relative(place.id, WorkflowId(run.workflow_id))
 
