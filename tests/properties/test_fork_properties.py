@@ -14,13 +14,26 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.case import Case
-from support.forks import FORK, MIXTURE, SOURCE, check_fork, finish, fork_at, record, start, tasks_of
+from support.forks import (
+    FORK,
+    MIXTURE,
+    SOURCE,
+    check_fork,
+    finish,
+    fork_at,
+    other_answers,
+    record,
+    start,
+    tasks_of,
+)
 from support.judging import TIGHT, Trial
 from support.lives import Crash, Death, Lives
 from support.properties import tries
 from support.random_workflows import cases
 from support.telling_workflows import TELLING
 
+from afl.runtime.evaluation.fork_check import ForkRefused
+from afl.runtime.evaluation.fork_steps import ForkEdits
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
@@ -93,6 +106,26 @@ def test_all_that_depends_on_a_step_is_executed_again(case: Case, seed: int) -> 
         finish(trial, evaluator, afresh, other=path)
         made = fork_at(trial, store, path, id=fork)
         finish(trial, evaluator, fork, other=path)
+        check_fork(store, made, record(store, afresh))
+    store.close()
+
+
+@tries(8)
+@given(cases(alone=True), st.integers(0, 2**32))
+def test_all_that_depends_on_a_result_that_is_given_is_executed_again(case: Case, seed: int) -> None:
+    trial, store, random = Trial.of(case), MemoryStore(), Random(seed)
+    evaluator = begin(trial, store)
+    answers = other_answers(trial, store)
+    for number, path in enumerate(random.sample(sorted(answers), min(2, len(answers)))):
+        afresh, fork = WorkflowId(f"afresh-{number}"), WorkflowId(f"fork-{number}")
+        edits = ForkEdits(results={path: answers[path]})
+        try:
+            made = fork_at(trial, store, some_steps(store, random.getrandbits(32))[0], edits, id=fork)
+        except ForkRefused:
+            continue  # that step is executed again, or the answer does not fit
+        finish(trial, evaluator, fork)
+        start(trial, evaluator, afresh)
+        finish(trial, evaluator, afresh, other=path)
         check_fork(store, made, record(store, afresh))
     store.close()
 

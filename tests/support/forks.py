@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
@@ -94,6 +95,26 @@ def _step(step: StepDefinition, run: WorkflowId) -> str:
 def tasks_of(store: PersistenceAPI, run: WorkflowId) -> set[str]:
     """The paths of the steps that agents worked on."""
     return {paths.relative(task.step_id, run) for task in store.get_tasks_by_workflow(run)}
+
+
+def other_answers(trial: Trial, store: PersistenceAPI) -> dict[str, dict[str, Any]]:
+    """For each step of the source that an agent did, and that has no blocks: what the agent could have answered."""
+    found: dict[str, dict[str, Any]] = {}
+    steps = store.get_steps_by_workflow(SOURCE)
+    above = {paths.parent(step.id) for step in steps}
+    worked = tasks_of(store, SOURCE)
+    for step in steps:
+        path = paths.relative(step.id, SOURCE)
+        if (
+            path in worked
+            and step.is_complete
+            and step.id not in above
+            and step.facet_name.startswith("lib.")
+        ):
+            params = {name: each.value for name, each in step.attributes.params.items()}
+            with suppress(Problem):
+                found[path] = trial.answer(step.facet_name, {**params, "other": True})
+    return found
 
 
 def check_fork(store: PersistenceAPI, made: Fork, expected: dict[str, Any]) -> None:

@@ -93,6 +93,7 @@ def test_a_step_leads_to_its_fork(house: Visitors) -> None:
     assert step is not None
     assert step.get_attribute("item") == "bag"
     assert "Forked from" in house.operator.read(told.url)
+    assert f"Kept from run {run}" in house.operator.read(f"{told.url}/steps/0/first")
 
 
 def test_a_fork_that_cannot_be(house: Visitors) -> None:

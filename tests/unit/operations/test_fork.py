@@ -61,6 +61,10 @@ SOURCE = """namespace t {
         more = Add(a = s.k, b = 1)
         yield Many(k = more.v)
     } until s.k >= $.n
+    workflow Few(n: Long) => (k: Long = 0) andThen repeat s limit 2 + 3 {
+        more = Add(a = s.k, b = 1)
+        yield Few(k = more.v)
+    } until s.k >= $.n
     workflow Calls() => (r: Long) andThen {
         first = Load(n = 1)
         sum = Sum(x = 1) with Run(id = "child") with After(first)
@@ -159,6 +163,12 @@ def test_an_element_of_a_foreach(stage: Stage) -> None:
 
 def test_an_iteration_of_a_repeat_and_those_after_it(stage: Stage) -> None:
     assert stage.fork(stage.run("Many", n=4), "[2].more") == ({"k": 4}, ["add 2 1", "add 3 1"])
+
+
+def test_an_iteration_of_a_repeat_with_a_limit(stage: Stage) -> None:
+    run = stage.run("Few", n=3)
+    assert stage.fork(run, "[1]") == ({"k": 3}, ["add 1 1", "add 2 1"])
+    assert stage.fork(run, "[0].more", inputs={"a": -5}) == ({}, [f"add {n} 1" for n in (-1, -2, -3, -4, -5)])
 
 
 def test_the_rest_of_a_failed_run_is_executed_again(stage: Stage) -> None:
@@ -438,6 +448,7 @@ def test_kept_steps_take_no_time_in_the_fork(stage: Stage) -> None:
     assert run is not None
     assert timeline.began == run.created
     kept = show_step(stage.store, f"{forked}/a")
+    assert (kept.kept_from, show_step(stage.store, f"{forked}/c").kept_from) == (run.source, "")
     assert (kept.state, kept.outputs, kept.tasks, kept.duration_ms) == ("done", {"v": 3}, [], 0)
 
 

@@ -8,6 +8,7 @@ from afl.operations.run.run_programs import program_cache
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import paths
+from afl.runtime.step import StepDefinition
 from afl.runtime.types import WorkflowId
 
 SHOWN = 100
@@ -94,6 +95,11 @@ def lineage(store: PersistenceAPI, run: RunDefinition) -> Lineage:
         return found
     counts = store.count_children(run.workflow_id)
     return replace(found, children=children_of(store, run.workflow_id), counts=counts)
+
+
+def was_kept(run: RunDefinition, step: StepDefinition) -> bool:
+    """Whether a run is a fork that has taken over a step with its results: such steps took no time in it."""
+    return "/" in run.origin and step.is_terminal and step.started == step.ended == run.created
 
 
 def children_of(store: PersistenceAPI, started_by: str) -> list[ChildRun]:
