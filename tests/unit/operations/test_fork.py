@@ -312,6 +312,24 @@ def test_a_step_that_now_depends_on_the_chosen_one_is_executed_again(stage: Stag
             [("b = Load(n = $.y)", "b2 = Load(n = $.y)"), ("b = b.v)", "b = b2.v)")],
             ["b is not in it"],
         ),
+        (
+            "Sum",
+            "c",
+            [("c = Add(", "c2 = Add("), ("yield Sum(r = c.v", "yield Sum(r = c2.v")],
+            ["c is not in it"],
+        ),
+        (
+            "Nested",
+            "d.twice",
+            [("twice = Add", "thrice = Add"), ("twice.v", "thrice.v")],
+            ["d.twice is not in it"],
+        ),
+        (
+            "Nested",
+            "e.inside",
+            [("e = Load(n = 9) andThen {", "e = Load(n = 9) andThen foreach q in [1] {")],
+            ["e has another kind of block"],
+        ),
         ("Sum", "c", [("beside = Load", "beside = Double")], ["beside calls t.Double, not t.Load"]),
         (
             "Sum",

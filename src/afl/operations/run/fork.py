@@ -17,6 +17,7 @@ from afl.operations.run import run_store
 from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import get_budget, set_budget
 from afl.runtime.entities import RunDefinition
+from afl.runtime.evaluation.fork_check import check_has_step
 from afl.runtime.evaluation.fork_plan import called_by
 from afl.runtime.evaluation.fork_steps import ForkEdits
 from afl.runtime.evaluation.forking import fork_run, store_fork
@@ -83,6 +84,7 @@ def fork(
     known = program_cache(store).load(found.program_hash)
     program = program_of(source, found.workflow_name, name=name, libraries=libraries) if source else known
     path = _path_of(store, found, step)
+    check_has_step(program, path)
     edits = ForkEdits(
         {**(inputs or {}), **_read_inputs(program, path, texts or ())},
         _read_results(store, found, known, results or {}, result_texts or ()),

@@ -7,7 +7,7 @@ from typing import Any
 
 from afl.kernel.errors import InputError
 from afl.runtime.errors import ResultError
-from afl.runtime.evaluation.fork_plan import ForkPlan, called_by
+from afl.runtime.evaluation.fork_plan import ForkPlan, called_by, plan_fork
 from afl.runtime.evaluation.fork_steps import ForkEdits
 from afl.runtime.evaluation.outcome import check_result
 from afl.runtime.program import paths
@@ -107,11 +107,40 @@ def _check_result(program: Program, step: StepDefinition, shown: str, values: Ma
         raise ForkRefused(f"{shown}: {error}") from error
 
 
+# What a program answers to the path of a step that it does not have.
+_ABSENT = (LookupError, ValueError, StopIteration)
+_OTHER_BLOCK = "{} has another kind of block"
+
+
+def check_has_step(program: Program, chosen: str) -> None:
+    """ProgramMisfit if another program does not have the step that a run is to be forked at."""
+    try:
+        program.place(chosen)
+    except _ABSENT as error:
+        raise ProgramMisfit([f"{_name(chosen)} is not in it"]) from error
+
+
+def plan_with(
+    program: Program, steps: Mapping[str, StepDefinition], chosen: str, edits: ForkEdits
+) -> ForkPlan:
+    """The plan with another program; ProgramMisfit if that has other blocks around the step."""
+    check_has_step(program, chosen)
+    try:
+        return plan_fork(program, steps, chosen, edits.results)
+    except _ABSENT as error:
+        raise ProgramMisfit([f"what is around {_name(chosen)} is not in it"]) from error
+
+
 def check_program(
     before: Program, after: Program, plan: ForkPlan, steps: Mapping[str, StepDefinition]
 ) -> None:
     """ProgramMisfit if the steps that are kept are others in another program."""
-    problems = [f"{_name(path)} is not in it" for path in sorted(plan.orphans)]
+    problems = [
+        _OTHER_BLOCK.format(_name(path) or "the workflow")
+        if steps[path].is_block
+        else f"{_name(path)} is not in it"
+        for path in sorted(plan.orphans)
+    ]
     for path in sorted({*plan.kept, *plan.reopened}):
         problems += _misfits(before, after, path, steps[path], is_kept=path in plan.kept)
     if problems:
@@ -123,13 +152,13 @@ def _misfits(
 ) -> Iterator[str]:
     try:
         place = after.place(path)
-    except (LookupError, ValueError, StopIteration):
+    except _ABSENT:
         yield f"{_name(path)} is not in it"
         return
     if step.is_block:
         known = before.place(path).graph
         if place.graph is None or known is None or place.graph.loop != known.loop:
-            yield f"{_name(path) or 'the workflow'} has another kind of block"
+            yield _OTHER_BLOCK.format(_name(path) or "the workflow")
         elif is_kept:
             added = [key for key in place.graph.by_key if key not in known.by_key]
             yield from (f"{_name(f'{path}/{key}')} is new, in a block that is kept" for key in added)

@@ -20,6 +20,7 @@ from afl.runtime.evaluation.fork_check import (
     StepNotBegun,
     check_edits,
     check_program,
+    plan_with,
 )
 from afl.runtime.evaluation.fork_plan import ForkPlan, called_by, plan_fork
 from afl.runtime.evaluation.fork_steps import ForkEdits, ForkedSteps
@@ -71,8 +72,10 @@ def fork_run(
     steps = {paths.relative(step.id, workflow_id): step for step in store.get_steps_by_workflow(workflow_id)}
     _check_readable(source, steps)
     _check_begun(known_program or program, steps, chosen)
-    plan = plan_fork(program, steps, chosen, edits.results)
-    if known_program is not None:
+    if known_program is None:
+        plan = plan_fork(program, steps, chosen, edits.results)
+    else:
+        plan = plan_with(program, steps, chosen, edits)
         check_program(known_program, program, plan, steps)
     check_edits(program, plan, steps, chosen, edits)
     _check_children(store, source, plan)
