@@ -41,6 +41,10 @@ COMMANDS = {
     "tasks": Entry("work_command", "tasks", "List tasks: the work of agents."),
     "ps": Entry("work_command", "ps", "List the servers: liveness, handlers, load."),
     "retry": Entry("control_command", "retry", "Retry the failed steps of a run."),
+    "rerun": Entry("again_command", "rerun", "Start a run again, with the same or other inputs."),
+    "fork": Entry(
+        "again_command", "fork", "Start a run again from a step; what does not depend on it is kept."
+    ),
     "cancel": Entry("control_command", "cancel", "End a run and its tasks."),
     "pause": Entry("control_command", "pause", "Pause a run."),
     "unpause": Entry("control_command", "unpause", "Continue a paused run."),
@@ -67,7 +71,7 @@ _PANELS = {
     "Run": ("run", "resume", "submit", "wait"),
     "Inspect": ("list", "show", "logs", "diff", "query", "why", "tasks", "ps"),
     "Operate": (
-        *("retry", "cancel", "pause", "unpause", "signal", "approvals", "flows"),
+        *("retry", "rerun", "fork", "cancel", "pause", "unpause", "signal", "approvals", "flows"),
         *("schedule", "schedules", "doctor", "prune"),
     ),
     "Serve": ("agent", "runner", "dashboard", "mcp", "up", "down", "status"),

@@ -14,7 +14,7 @@ from afl.cli.console import COLORS, Table, duration, output, shortened
 from afl.cli.failures import failure_text
 from afl.cli.operation_command import operation_command
 from afl.operations.run.attempts import AttemptView, last_failure, short_location
-from afl.operations.run.lineage import Lineage, ParentRun
+from afl.operations.run.lineage import REMOVED, Lineage, ParentRun
 from afl.operations.run.run_tree import RunTree, StepNode
 from afl.operations.run.run_view import Owner, RunView, show_run
 from afl.operations.run.step_work import Work
@@ -84,6 +84,7 @@ def show(found: RunView) -> None:
     run = found.tree.run
     console = output()
     console.print(render(View(found.tree, found.owners, found.lineage.parent)))
+    _print_origin(console, found.lineage)
     _print_children(console, found.lineage)
     print_attempts(console, found.attempts)
     if run.error is not None and run.state == RunnerState.FAILED:
@@ -94,6 +95,18 @@ def show(found: RunView) -> None:
         last = last_failure(sorted(found.attempts, key=lambda each: each.ended))
         if last is not None and last.traceback:
             console.print(Text(f"Attempt {last.number} of {last.step} raised:\n{last.traceback}"))
+
+
+def _print_origin(console: Console, lineage: Lineage) -> None:
+    """The run that it repeats, and the runs that repeat it."""
+    origin = lineage.origin
+    if origin is not None:
+        gone = f" ({origin.state})" if origin.state == REMOVED else ""
+        how = f"forked from {origin.run} at {origin.step}" if origin.step else f"rerun of {origin.run}"
+        console.print(Text(how + gone, "dim"))
+    for each in lineage.copies:
+        how = f"forked at {each.step}" if each.step else "started again"
+        console.print(Text(f"{how}: {each.run} ({each.state})", "dim"))
 
 
 def _print_children(console: Console, lineage: Lineage) -> None:

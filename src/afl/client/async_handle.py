@@ -11,7 +11,9 @@ from afl.operations.reason.reasons import Reason
 from afl.operations.reason.why import why
 from afl.operations.run.compare import RunComparison, compare_runs
 from afl.operations.run.control import Change, Retried, cancel, pause, retry, unpause
+from afl.operations.run.fork import fork
 from afl.operations.run.query import query
+from afl.operations.run.rerun import rerun
 from afl.operations.run.run_events import RunEvent, read_events
 from afl.operations.run.run_list import RunLine
 from afl.operations.run.run_log import LogLine, read_page
@@ -103,6 +105,29 @@ class AsyncRunHandle:
     async def retry(self, step: str = "") -> Retried:
         """Try what failed again, in the whole run or in one step. What is done stays done."""
         return await self._calls.call(retry, f"{self.id}/{step}" if step else self.id)
+
+    async def rerun(self, inputs: Mapping[str, Any] | None = None, *, id: str = "") -> AsyncRunHandle:
+        """Start the run again, as a new one, with its inputs; those that are given replace its own."""
+        started = await self._calls.call(rerun, self.id, inputs, id=id)
+        return type(self)(self._calls, started.run, started.workflow)
+
+    async def fork(
+        self,
+        step: str,
+        *,
+        inputs: Mapping[str, Any] | None = None,
+        results: Mapping[str, Mapping[str, Any]] | None = None,
+        source: str = "",
+        id: str = "",
+    ) -> AsyncRunHandle:
+        """Start the run again from a step, as a new one that keeps the results of all that does not depend on it.
+
+        `inputs` are those of the step, `results` those of steps that are kept, `source` is another program.
+        """
+        forked = await self._calls.call(
+            fork, self.id, step, inputs=inputs, results=results, source=source, id=id
+        )
+        return type(self)(self._calls, forked.run, forked.workflow)
 
     async def signal(self, name: str, value: Mapping[str, Any] | None = None, *, id: str = "") -> Delivery:
         """Deliver a signal; `id` names this delivery, so that a repeated one changes nothing."""

@@ -49,7 +49,7 @@ _OPERATIONS = {
     **dict.fromkeys(("list_signals", "compare_runs"), LOOKS),
     **dict.fromkeys(("publish_workflows", "continue_step", "retry", "pause_run", "unpause_run"), CHANGES),
     **dict.fromkeys(("cancel_run", "reject_approval"), ENDS),
-    **dict.fromkeys(("answer_approval", "send_signal"), ADDS),
+    **dict.fromkeys(("answer_approval", "send_signal", "rerun", "fork"), ADDS),
 }
 _NOTES = dict.fromkeys(("answer_approval", "reject_approval"), "\n\nOnly if a person told you to.")
 _DEFAULTS = {("show_flow", "with_program"): False, ("read_log", "limit"): 200}

@@ -202,6 +202,10 @@ class StepFailure(
         fields = ("message", "error_type", "step", "facet", "line", "column", "source")
         return {name: getattr(self, name) for name in fields if getattr(self, name) not in ("", None)}
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """For copies: an exception is made anew from its arguments, of which Python knows none here."""
+        return StepFailure.from_dict, (self.to_dict(),)
+
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> StepFailure:
         """The failure that `to_dict` described."""

@@ -15,7 +15,7 @@ from afl.runtime.stores.sql_store.servers import LOG_COLUMNS
 from afl.runtime.stores.sql_store.store import CommitRows
 from afl.runtime.stores.sql_store.tables import Q
 
-FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=11)
+FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=12)
 _ID = STEP_VALUES.index("id")
 
 

@@ -66,7 +66,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
             *("validate", "compile", "list_workflows", "show_workflow", "publish_workflows"),
             *("list_flows", "show_flow"),
             *("run", "wait_for_run", "list_runs", "show_run", "show_step", "read_log", "query_run", "why"),
-            *("continue_step", "retry", "pause_run", "unpause_run", "cancel_run"),
+            *("continue_step", "retry", "rerun", "fork", "pause_run", "unpause_run", "cancel_run"),
             *("send_signal", "list_signals", "compare_runs"),
             *("list_tasks", "list_servers"),
             *("list_approvals", "show_approval", "answer_approval", "reject_approval"),
@@ -179,6 +179,21 @@ def test_a_run_is_paused_canceled_and_retried(store: MemoryStore) -> None:
     tell(store, story)
     acts = [entry.operation for entry in read_audit(store).entries]
     assert set(acts) >= {"submit_run", "pause_run", "unpause_run", "cancel_run", "retry"}
+
+
+def test_a_run_is_started_again_and_forked(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        run = (await good(client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": 4}))["run"]
+        await asyncio.to_thread(Evaluator(store).resume, run)
+        again = (await good(client, "rerun", run=run, inputs={"n": 5}))["run"]
+        assert run_of(store, again).inputs == {"n": 5}
+        forked = await good(client, "fork", run=run, step="d", inputs={"n": 6})
+        assert (forked["origin"], forked["kept"], forked["again"]) == (run, 0, 1)
+        assert "nope" in await bad(client, "fork", run=run, step="nope")
+
+    tell(store, story)
+    acts = [entry.operation for entry in read_audit(store).entries]
+    assert set(acts) >= {"rerun", "fork"}
 
 
 def test_a_person_is_asked_and_answers(store: MemoryStore) -> None:

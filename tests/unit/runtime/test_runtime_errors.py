@@ -7,6 +7,8 @@ import pytest
 from afl.kernel.errors import AgentFlowError
 from afl.runtime import errors
 from afl.runtime.errors import StepFailure
+from afl.runtime.step import StepDefinition
+from afl.runtime.types import ObjectType, WorkflowId
 
 TEXTS = [
     (
@@ -69,3 +71,12 @@ def test_a_failure_survives_as_plain_data() -> None:
     failure = StepFailure("no", "Boom", step="a", facet="F", line=4, column=7, source="w.afl")
     assert StepFailure.from_dict(failure.to_dict()).to_dict() == failure.to_dict()
     assert StepFailure("no").to_dict() == {"message": "no", "error_type": "Error"}
+
+
+def test_a_failed_step_can_be_copied() -> None:
+    step = StepDefinition.create(WorkflowId("run"), ObjectType.VARIABLE_ASSIGNMENT)
+    step.mark_error(StepFailure("boom", "Bang", step="a", line=3))
+    twin = step.clone().transition.error
+    assert isinstance(twin, StepFailure)
+    assert twin is not step.transition.error
+    assert twin.to_dict() == {"message": "boom", "error_type": "Bang", "step": "a", "line": 3}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from starlette.routing import BaseRoute
 
 from afl.dashboard.pages import (
+    again,
     approvals,
     audit,
     compare,
@@ -27,6 +28,7 @@ ROUTES: list[BaseRoute] = [
     *run.routes,
     *compare.routes,
     *overview.routes,
+    *again.routes,
     *start.routes,
     *signals.routes,
     *approvals.routes,

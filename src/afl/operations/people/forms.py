@@ -18,6 +18,7 @@ __all__ = [
     "FormError",
     "FormField",
     "answer_form",
+    "call_form",
     "complete",
     "parse",
     "start_form",
@@ -29,10 +30,14 @@ _DEEPEST = 3  # schemas within schemas; what is deeper is written as JSON
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_+")
 
 
-def start_form(program: Program) -> Form:
-    """The form that starts a workflow: its parameters."""
-    workflow = program.workflow
-    return _Maker(program).form(workflow, workflow.params, "params")
+def start_form(program: Program, given: Mapping[str, Any] | None = None) -> Form:
+    """The form that starts a workflow: its parameters, with the values that are given."""
+    return call_form(program, program.workflow, given)
+
+
+def call_form(program: Program, called: Declaration, given: Mapping[str, Any] | None = None) -> Form:
+    """The form of what a step calls: its parameters, with the values that are given."""
+    return _Maker(program).form(called, called.params, "params", given)
 
 
 def answer_form(program: Program, facet: str, given: Mapping[str, Any] | None = None) -> Form:

@@ -37,7 +37,7 @@ def read_inputs(
 ) -> dict[str, Any]:
     """The inputs that `name=value` pairs and a JSON file give; the pairs win. InputError if one does not fit."""
     given = _read_file(Path(file)) if file is not None else {}
-    given |= _read_pairs(program, pairs)
+    given |= read_pairs(program, pairs)
     try:
         check_inputs(program, given)
     except PayloadError:
@@ -57,7 +57,8 @@ def _how(program: Program) -> str:
     return f"It takes ({taken}); write --input {params[0].name}=VALUE, a text as it is and all else as JSON."
 
 
-def _read_pairs(program: Program, pairs: Iterable[str]) -> dict[str, Any]:
+def read_pairs(program: Program, pairs: Iterable[str]) -> dict[str, Any]:
+    """The inputs that `name=value` texts give, each read by its type."""
     kinds = {param.name: param.type for param in program.workflow.params}
     values: dict[str, Any] = {}
     for pair in pairs:
@@ -153,11 +154,12 @@ def submit(
     budget_tokens: int | None = None,
     key: str = "",
     by: str = "",
+    origin: str = "",
 ) -> Submitted:
     """Store a run for the servers of a task list. InputError, and nothing stored, if an input does not fit.
 
     The same `id` again is the same run, also when it is over; RunExists if that one has another program or other
-    inputs. A `key` is an id of a user's own: those of other users are other ids.
+    inputs. A `key` is an id of a user's own: those of other users are other ids. `origin` is the run that it repeats.
     """
     run = new_run(
         store,
@@ -169,6 +171,7 @@ def submit(
         task_list=task_list,
         flow_id=flow_id,
     )
+    run.origin = origin
     earlier = store.get_run(WorkflowId(run.workflow_id)) if id or key else None
     if earlier is None:
         if budget_usd is not None or budget_tokens is not None:

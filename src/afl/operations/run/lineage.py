@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from afl.operations.run.run_programs import program_cache
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program import paths
+from afl.runtime.step import StepDefinition
 from afl.runtime.types import WorkflowId
 
 SHOWN = 100
@@ -41,10 +42,39 @@ class ChildRun:
 
 
 @dataclass(frozen=True)
+class Origin:
+    """The run that another one repeats: from its beginning, or, as a fork, from `step`, to which `path` leads.
+
+    `state` is "removed" if it is gone.
+    """
+
+    run: str
+    state: str
+    step: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True)
+class Copy:
+    """A run that repeats another one: from its beginning, or, as a fork, from `step`, to which `path` leads."""
+
+    run: str
+    state: str
+    created: int
+    step: str = ""
+    path: str = ""
+
+
+@dataclass(frozen=True)
 class Lineage:
-    """The parent of a run, its newest children (at most 100), and how many there are in all, by their states."""
+    """The parent of a run, its newest children (at most 100), and how many there are in all, by their states.
+
+    `origin` is the run that it repeats; `copies` are the newest runs (at most 100) that repeat it.
+    """
 
     parent: ParentRun | None = None
+    origin: Origin | None = None
+    copies: list[Copy] = field(default_factory=list)
     children: list[ChildRun] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
 
@@ -56,10 +86,20 @@ class Lineage:
 
 def lineage(store: PersistenceAPI, run: RunDefinition) -> Lineage:
     """The lineage of a run."""
-    parent = _parent(store, run) if run.parent_step else None
+    found = Lineage(
+        parent=_parent(store, run) if run.parent_step else None,
+        origin=_origin(store, run) if run.origin else None,
+        copies=[_copy(each) for each in store.get_runs_from(run.workflow_id, SHOWN)],
+    )
     if not program_cache(store).load(run.program_hash).may_start_runs:
-        return Lineage(parent)
-    return Lineage(parent, children_of(store, run.workflow_id), store.count_children(run.workflow_id))
+        return found
+    counts = store.count_children(run.workflow_id)
+    return replace(found, children=children_of(store, run.workflow_id), counts=counts)
+
+
+def was_kept(run: RunDefinition, step: StepDefinition) -> bool:
+    """Whether a run is a fork that has taken over a step with its results: such steps took no time in it."""
+    return "/" in run.origin and step.is_terminal and step.started == step.ended == run.created
 
 
 def children_of(store: PersistenceAPI, started_by: str) -> list[ChildRun]:
@@ -77,6 +117,19 @@ def _parent(store: PersistenceAPI, run: RunDefinition) -> ParentRun:
         path=paths.relative(run.parent_step, WorkflowId(run.parent)),
         on_close=run.on_parent_close,
     )
+
+
+def _origin(store: PersistenceAPI, run: RunDefinition) -> Origin:
+    source = WorkflowId(run.source)
+    found = store.get_run(source)
+    state = found.state if found is not None else REMOVED
+    return Origin(run.source, state, paths.shown(run.origin, source), paths.relative(run.origin, source))
+
+
+def _copy(run: RunDefinition) -> Copy:
+    source = WorkflowId(run.source)
+    step, path = paths.shown(run.origin, source), paths.relative(run.origin, source)
+    return Copy(run.workflow_id, run.state, run.created, step, path)
 
 
 def _child(run: RunDefinition) -> ChildRun:

@@ -15,7 +15,7 @@ from afl.operations.reason.step_reasons import step_reason
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.run import run_store
 from afl.operations.run.attempts import AttemptView, step_attempts
-from afl.operations.run.lineage import ChildRun, children_of
+from afl.operations.run.lineage import ChildRun, children_of, was_kept
 from afl.operations.run.place_view import Element, PlaceView, show_place
 from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_log import LogLine, entries, log_line
@@ -65,7 +65,8 @@ class StepTask:
 class StepView:
     """One step. `state` is done, failed, caught, waiting, running, canceled or not begun.
 
-    `child_runs` are the runs that the step started, newest first.
+    `child_runs` are the runs that the step started, newest first. `kept_from` is the run that did it, if this one is a
+    fork that keeps it; its attempts and its log are there.
     `tasks` is one more for each time an operator had it retried, `attempts` has all that was made of them.
     `excerpt` is the source around its statement; `failed_at` the source around what failed, if that is elsewhere.
     """
@@ -95,6 +96,7 @@ class StepView:
     reason: Reason | None = None
     inside: list[Element] = field(default_factory=list)
     child_runs: list[ChildRun] = field(default_factory=list)
+    kept_from: str = ""
 
     @property
     def can_retry(self) -> bool:
@@ -172,6 +174,7 @@ class _StepReader:
             else None,
             inside=self._inside(step),
             child_runs=self._child_runs(statement),
+            kept_from=self._run.source if step is not None and was_kept(self._run, step) else "",
         )
 
     def _child_runs(self, statement: StatementDefinition | None) -> list[ChildRun]:

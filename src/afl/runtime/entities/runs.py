@@ -43,6 +43,8 @@ class RunDefinition:
 
     A child run has the step that started it as `parent_step`, and what becomes of it when the parent closes
     (a word of ParentClose). `parent_told` is 1 when no step waits for its end any more, or ever did.
+
+    `origin` is the run that it was started again from, or the step of that run at which it was forked.
     """
 
     workflow_id: str
@@ -70,6 +72,7 @@ class RunDefinition:
     parent_told: int = 0
     name: str = ""
     tags: dict[str, str] = field(default_factory=dict)
+    origin: str = ""
 
     unreadable = ""  # without a type: it is no field, and not stored
 
@@ -82,6 +85,11 @@ class RunDefinition:
     def parent(self) -> str:
         """The run that started this one; empty if it is no child."""
         return self.parent_step.partition("/")[0]
+
+    @property
+    def source(self) -> str:
+        """The run that this one was started again, or forked, from; empty if there is none."""
+        return self.origin.partition("/")[0]
 
 
 def labels(tags: Mapping[str, str]) -> list[str]:

@@ -38,7 +38,7 @@ def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId |
     steps = persistence.get_steps_by_workflow(workflow_id)
     open_ones = not steps or any(not step.is_terminal for step in steps)
     stopped = run.state == RunnerState.CANCELED and step_id is None and open_ones
-    tried = reopen(steps, changes, step_id or workflow_id)
+    tried = reopen(steps, changes, step_id or workflow_id, forked_at=_forked_at(run))
     if not tried and not stopped:
         raise InputError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
     _retry_children(persistence, run, changes)
@@ -61,15 +61,29 @@ def _retry_children(persistence: PersistenceAPI, run: RunDefinition, changes: It
             retry_run(persistence, newest[step_id], None)
 
 
-def reopen(steps: Iterable[StepDefinition], changes: IterationChanges, within: str) -> int:
-    """Reopen the failures at or below a step (and, of a canceled run, what waited); how many begin anew."""
+def _forked_at(run: RunDefinition) -> str:
+    """The step that a run was forked at, whose inputs somebody may have set; empty if it is no fork."""
+    path = paths.relative(run.origin, WorkflowId(run.source))
+    return paths.child(run.workflow_id, path) if path else ""
+
+
+def reopen(
+    steps: Iterable[StepDefinition], changes: IterationChanges, within: str, *, forked_at: str = ""
+) -> int:
+    """Reopen the failures at or below a step (and, of a canceled run, what waited); how many begin anew.
+
+    The step that the run was forked at keeps its inputs.
+    """
     by_id = {step.id: step for step in steps}
     failed = {step.id for step in by_id.values() if step.is_error and not _was_caught(step.id, by_id)}
     above = {paths.parent(step_id) for step_id in failed}
     waiting = {step.id for step in by_id.values() if step.state == StepState.EVENT_TRANSMIT}
     causes = [step_id for step_id in sorted((failed - above) | waiting) if paths.is_within(step_id, within)]
     for cause in causes:
-        _begin_anew(by_id[cause], changes)
+        if cause == forked_at and by_id[cause].attributes.params and not by_id[cause].is_block:
+            _begin_with_inputs(by_id[cause], changes)
+        else:
+            _begin_anew(by_id[cause], changes)
         _wait_again(cause, by_id, changes)
     return len(causes)
 
@@ -93,6 +107,13 @@ def _begin_anew(step: StepDefinition, changes: IterationChanges) -> None:
     step.change_state(StepState.CREATED)
     step.transition.error = None
     changes.add_updated_step(step)
+
+
+def _begin_with_inputs(step: StepDefinition, changes: IterationChanges) -> None:
+    inputs = step.attributes.params
+    _begin_anew(step, changes)
+    step.attributes.params = inputs
+    step.change_state(StepState.FACET_INIT_END)
 
 
 def _wait_again(cause: StepId, by_id: dict[StepId, StepDefinition], changes: IterationChanges) -> None:

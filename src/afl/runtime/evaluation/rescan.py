@@ -51,7 +51,7 @@ def _park(context: ExecutionContext, steps: list[StepDefinition]) -> set[str]:
     parked: set[str] = set()
     for loop_id, opened in elements.items():
         frame = context.frame(loop_id)
-        if frame.graph.limit is not None:
+        if frame.graph.limit is not None and frame.graph.until is None:  # that of a repeat counts iterations
             opened.sort(key=lambda step: int(paths.key(step.id)[1:]))
             active = [step for step in opened if step.state != StepState.CREATED]
             for step in active[frame.limit() :]:

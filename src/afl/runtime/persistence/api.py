@@ -21,7 +21,14 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.history import HistoryStore
 from afl.runtime.persistence.inspection import CensusStore, InspectionStore, PulseStore
-from afl.runtime.persistence.runs import ChildRunStore, ControlStore, RetentionStore, RunnerStore, RunStore
+from afl.runtime.persistence.runs import (
+    ChildRunStore,
+    ControlStore,
+    OriginStore,
+    RetentionStore,
+    RunnerStore,
+    RunStore,
+)
 from afl.runtime.persistence.servers import FlowStore, LockStore, LogStore, ServerStore
 from afl.runtime.persistence.signals import SignalStore
 from afl.runtime.persistence.steps import EventStore, PublishedStore, StepStore
@@ -48,6 +55,7 @@ class PersistenceAPI(
     SignalStore,
     RunStore,
     ChildRunStore,
+    OriginStore,
     RunnerStore,
     ControlStore,
     RetentionStore,

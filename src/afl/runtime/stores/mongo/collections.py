@@ -103,6 +103,7 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("run_unsettled_index", "uuid", partialFilterExpression={"settled": False}),
         _index("run_created_index", "created", "uuid"),
         _index("run_ended_index", "ended", partialFilterExpression={"ended": {"$gt": 0}}),
+        _index("run_origin_index", "origin", partialFilterExpression={"origin": {"$gt": ""}}),
         _index("run_parent_index", "parent_step", partialFilterExpression=_CHILD),
         _index("run_untold_index", "ended", partialFilterExpression={**_CHILD, "parent_told": 0}),
         _index(

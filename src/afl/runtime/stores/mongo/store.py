@@ -22,6 +22,7 @@ from afl.runtime.stores.mongo.errors import unreadable
 from afl.runtime.stores.mongo.history import HistoryCollection
 from afl.runtime.stores.mongo.inspection import CensusCollection, InspectionCollection, PulseCollection
 from afl.runtime.stores.mongo.leases import LeaseCollection
+from afl.runtime.stores.mongo.origins import OriginCollection
 from afl.runtime.stores.mongo.outcomes import OutcomeCollection
 from afl.runtime.stores.mongo.runs import ChildRunCollection, RetentionCollection, RunCollection
 from afl.runtime.stores.mongo.servers import FlowCollection, LockCollection, LogCollection, ServerCollection
@@ -54,6 +55,7 @@ class MongoStore(
     SignalCollection,
     RunCollection,
     ChildRunCollection,
+    OriginCollection,
     ControlCollection,
     RetentionCollection,
     FlowCollection,

@@ -22,6 +22,7 @@ from afl.runtime.persistence.topics import (
 from afl.runtime.stores.sql_store.claims import ClaimTables
 from afl.runtime.stores.sql_store.history import HistoryTables, append_history
 from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
+from afl.runtime.stores.sql_store.origins import OriginTables
 from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
 from afl.runtime.stores.sql_store.runs import (
     ChildRunTables,
@@ -56,6 +57,7 @@ class SqlStore(
     SignalTables,
     RunTables,
     ChildRunTables,
+    OriginTables,
     ControlTables,
     RetentionTables,
     FlowTables,

@@ -31,7 +31,9 @@ create table afl_runs (
     on_parent_close text not null default '',
     parent_told {bigint} not null default 0,
     name text not null default '',
-    tags text not null default '{}'
+    tags text not null default '{}',
+    -- The run that it was started again from, or the step of that run at which it was forked.
+    origin text {binary} not null default ''
 ) {without_rowid_roomy};
 
 -- The tags of runs as `key=value`, to find runs by them.
@@ -53,6 +55,7 @@ create index afl_runs_open on afl_runs (owner) where state in ('created', 'runni
 create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and state in ('created', 'running');
 create index afl_runs_created on afl_runs (created, workflow_id);
 create index afl_runs_ended on afl_runs (ended) where ended > 0;
+create index afl_runs_origin on afl_runs (origin) where origin <> '';
 create index afl_runs_children on afl_runs (parent_step) where parent_step <> '';
 -- Open ones that no step waits for.
 create index afl_runs_unawaited on afl_runs (parent_step) where parent_step <> '' and parent_told = 1 and ended = 0;

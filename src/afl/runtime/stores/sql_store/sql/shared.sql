@@ -708,6 +708,11 @@ select state, count(*) as found from afl_runs
 where parent_step <> '' and parent_step >= :parent and parent_step < :beyond
     and substr(parent_step, length(:parent) + 1, 1) in ('', '/')
 group by state
+-- name: get_runs_from
+select r.*, '{}' as inputs from afl_runs r
+where r.origin <> '' and r.origin >= :origin and r.origin < :beyond
+    and substr(r.origin, length(:origin) + 1, 1) in ('', '/')
+order by r.created + 0 desc, r.workflow_id desc limit :limit
 -- name: untold_children
 select workflow_id from afl_runs where parent_step <> '' and parent_told = 0 and ended > 0 order by ended limit :limit
 -- name: tell_parent
@@ -750,11 +755,13 @@ select workflow_id, ended from afl_runs where workflow_id {in:ids}
 -- name: insert_run
 insert into afl_runs (
     workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations, waiting,
-    settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close, parent_told, name, tags
+    settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close, parent_told, name, tags,
+    origin
 ) values (
     :workflow_id, :workflow_name, :program_hash, :state, :runner_id, :flow_id, :task_list, :outputs, :error,
     :iterations, :waiting, :settled, :created, :updated, :ended, :owner, :epoch,
-    case when :owner = '' then 0 else {now} + :lease_ms end, :reason, :parent_step, :on_parent_close, :parent_told, :name, :tags
+    case when :owner = '' then 0 else {now} + :lease_ms end, :reason, :parent_step, :on_parent_close, :parent_told, :name, :tags,
+    :origin
 ) on conflict (workflow_id) do update set parent_told = excluded.parent_told
 where afl_runs.parent_step = excluded.parent_step and excluded.parent_step <> ''
 -- name: update_run
@@ -769,13 +776,13 @@ where workflow_id = :workflow_id and state in ('created', 'running')
     and (owner = '' or lease_until < {now} or (owner = :holder and epoch = :epoch))
 returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, '{}' as inputs, outputs, error,
     iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close,
-    parent_told, name, tags
+    parent_told, name, tags, origin
 -- name: take_runs
 update afl_runs set owner = :owner, epoch = epoch + 1, lease_until = {now} + :lease_ms
 where workflow_id {in:ids} and (state in ('created', 'running')) is true and (owner = '' or lease_until < {now})
 returning workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations,
     waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, parent_step, on_parent_close, parent_told,
-    name, tags, '{}' as inputs
+    name, tags, origin, '{}' as inputs
 -- name: get_inputs
 select workflow_id, inputs from afl_inputs where workflow_id {in:ids}
 -- name: release_run

@@ -26,14 +26,15 @@ begin
     elsif p ? 'new' then
         insert into afl_runs (
             workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error,
-            iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, name, tags
+            iterations, waiting, settled, created, updated, ended, owner, epoch, lease_until, reason, name, tags, origin
         ) values (
             p_run ->> 'workflow_id', p_run ->> 'workflow_name', p_run ->> 'program_hash', p_run ->> 'state',
             p_run ->> 'runner_id', p_run ->> 'flow_id', p_run ->> 'task_list',
             p_run ->> 'outputs', p_run ->> 'error', (p_run ->> 'iterations')::bigint,
             (p_run ->> 'waiting')::bigint, (p_run ->> 'settled')::bigint, (p_run ->> 'created')::bigint,
             (p_run ->> 'updated')::bigint, (p_run ->> 'ended')::bigint, p_run ->> 'owner',
-            (p_run ->> 'epoch')::bigint, run_lease, p_run ->> 'reason', p_run ->> 'name', p_run ->> 'tags'
+            (p_run ->> 'epoch')::bigint, run_lease, p_run ->> 'reason', p_run ->> 'name', p_run ->> 'tags',
+            p_run ->> 'origin'
         ) on conflict (workflow_id) do nothing;
     else
         update afl_runs set

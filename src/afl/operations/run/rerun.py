@@ -1,0 +1,71 @@
+"""Starting a run again: the same program, the same inputs but for those that are given anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from afl.kernel.errors import CorruptRow
+from afl.operations.parameters import Run, RunId, about
+from afl.operations.people.forms import Form, start_form
+from afl.operations.program.submission import Submitted, read_pairs, submit
+from afl.operations.run import run_store
+from afl.operations.run.run_programs import program_cache
+from afl.operations.run.run_summary import get_budget
+from afl.runtime.entities import RunDefinition
+from afl.runtime.persistence import PersistenceAPI
+
+GivenInputs = Annotated[
+    Mapping[str, Any] | None, about("Inputs in place of those that the run had, by their names.")
+]
+InputTexts = Annotated[
+    list[str] | None,
+    about("An input as NAME=VALUE, parsed as JSON if that fits its type. Repeatable."),
+]
+
+
+def rerun(
+    store: PersistenceAPI,
+    run: Run,
+    inputs: GivenInputs = None,
+    *,
+    texts: InputTexts = None,
+    id: RunId = "",
+    key: str = "",
+    by: str = "",
+) -> Submitted:
+    """Start a run again, as a new run: the same program and inputs, name, tags, task list and budget.
+
+    Inputs that are given replace its own; nothing is stored if one does not fit.
+    """
+    found = _readable(store, run)
+    program = program_cache(store).load(found.program_hash)
+    budget = get_budget(store, found.workflow_id)
+    return submit(
+        store,
+        program,
+        {**found.inputs, **(inputs or {}), **read_pairs(program, texts or ())},
+        id=id,
+        run_name=found.name,
+        tags=found.tags,
+        task_list=found.task_list,
+        flow_id=found.flow_id,
+        budget_usd=budget.usd if budget is not None else None,
+        budget_tokens=budget.tokens if budget is not None else None,
+        key=key,
+        by=by,
+        origin=found.workflow_id,
+    )
+
+
+def rerun_form(store: PersistenceAPI, run: Run) -> Form:
+    """Show the inputs of a run as a form, to start it again with others."""
+    found = _readable(store, run)
+    return start_form(program_cache(store).load(found.program_hash), found.inputs)
+
+
+def _readable(store: PersistenceAPI, run: str) -> RunDefinition:
+    found = run_store.find(store, run)
+    if found.unreadable:
+        raise CorruptRow(found.unreadable)
+    return found
