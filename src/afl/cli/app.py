@@ -33,6 +33,7 @@ COMMANDS = {
     "runner": Entry("agent_command", "runner", "Evaluate runs, fire schedules and maintain the store."),
     "wait": Entry("submit_command", "wait", "Wait until a run ends."),
     "list": Entry("list_command", "list_", "List runs."),
+    "states": Entry("list_command", "states", "Count runs by state."),
     "show": Entry("show_command", "show", "Show a run: its steps with state, duration and error."),
     "logs": Entry("logs_command", "logs", "Print the log of a run; -f follows it."),
     "query": Entry("query_command", "query", "Read values that a run has published."),
@@ -64,7 +65,7 @@ COMMANDS = {
 }
 _PANELS = {
     "Run": ("run", "resume", "submit", "wait"),
-    "Inspect": ("list", "show", "logs", "query", "why", "tasks", "ps"),
+    "Inspect": ("list", "states", "show", "logs", "query", "why", "tasks", "ps"),
     "Operate": (
         *("retry", "cancel", "pause", "unpause", "signal", "approvals", "flows"),
         *("schedule", "schedules", "doctor", "prune"),

@@ -43,7 +43,9 @@ ENDS = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 _OPERATIONS = {
-    **dict.fromkeys(("list_runs", "show_run", "show_step", "read_log", "query_run", "why"), LOOKS),
+    **dict.fromkeys(
+        ("list_runs", "count_states", "show_run", "show_step", "read_log", "query_run", "why"), LOOKS
+    ),
     **dict.fromkeys(("list_workflows", "show_workflow", "list_flows", "show_flow"), LOOKS),
     **dict.fromkeys(("list_tasks", "list_servers", "list_approvals", "show_approval"), LOOKS),
     "list_signals": LOOKS,

@@ -37,6 +37,7 @@ _redis = partial(_row, needs=Needs.REDIS)
 OPERATIONS: tuple[Operation, ...] = (
     # the runtime
     _row("list_runs", "run.run_list:list_runs", "GET /runs", LOOK, "List runs"),
+    _row("count_states", "run.run_counts:count_states", "GET /states", LOOK, "Count runs by what they do or wait for"),
     _row("show_run", "run.run_view:show_run", "GET /runs/{run}", LOOK, "Show a run and its steps"),
     _row("read_log", "run.run_log:read_page", "GET /runs/{run}/logs", LOOK, "Read what a run logged", waits=True),
     _row("read_events", "run.run_events:read_events", "GET /runs/{run}/events", LOOK, "Read what happened in a run", waits=True),

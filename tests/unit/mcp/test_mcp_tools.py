@@ -65,6 +65,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
         assert set(tools) == {
             *("validate", "compile", "list_workflows", "show_workflow", "publish_workflows"),
             *("list_flows", "show_flow"),
+            "count_states",
             *("run", "wait_for_run", "list_runs", "show_run", "show_step", "read_log", "query_run", "why"),
             *("continue_step", "retry", "pause_run", "unpause_run", "cancel_run"),
             *("send_signal", "list_signals"),
@@ -87,7 +88,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
     tell(store, story)
 
 
-_LOOKING = {"validate", "compile", "list", "show", "wait", "read", "query", "why"}
+_LOOKING = {"count", "validate", "compile", "list", "show", "wait", "read", "query", "why"}
 
 
 def test_a_source_is_examined_and_compiled(store: MemoryStore) -> None:

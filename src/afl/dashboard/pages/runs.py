@@ -13,13 +13,15 @@ from starlette.routing import Route
 from afl.dashboard.rendering import ask, fragment, page
 from afl.dashboard.wording import with_query
 from afl.kernel.clock import wall_ms
+from afl.operations.parameters import RUN_STATES
 from afl.operations.program.library import list_workflows
+from afl.operations.run.run_counts import count_states
 from afl.operations.run.run_list import list_runs
 from afl.operations.run.runs import UnknownRun
 from afl.operations.spans import DAY, HOUR
 
 _PAGE = 50
-STATES = ("running", "completed", "failed", "paused", "canceled", "created")
+STATES = ("running", "retrying", "waiting", "paused", "failed", "canceled", "completed", "created")
 SPANS = {
     "1h": (HOUR, "last hour"),
     "24h": (DAY, "last 24 hours"),
@@ -43,7 +45,7 @@ class Wanted:
     def of(cls, given: QueryParams) -> Wanted:
         state, span = given.get("state", ""), given.get("span", "")
         return cls(
-            state=state if state in STATES else "",
+            state=state if state in RUN_STATES else "",
             workflow=given.get("workflow", ""),
             text=given.get("text", "").strip(),
             span=span if span in SPANS else "",
@@ -74,8 +76,9 @@ async def runs(request: Request) -> Response:
     known = await ask(request, list_workflows)
     names = sorted({each.name for each in known} | ({wanted.workflow} if wanted.workflow else set()))
     shown = await _shown(request, wanted)
+    context = {**shown, "counts": await ask(request, count_states)}
     return await page(
-        request, "runs.html", active="runs", states=STATES, spans=SPANS, workflows=names, **shown
+        request, "runs.html", active="runs", states=STATES, spans=SPANS, workflows=names, **context
     )
 
 
@@ -83,6 +86,13 @@ async def runs_list(request: Request) -> Response:
     return await fragment(
         request, "_runs_list.html", **await _shown(request, Wanted.of(request.query_params))
     )
+
+
+async def states(request: Request) -> Response:
+    """The chips of the states with their counts."""
+    wanted = Wanted.of(request.query_params)
+    counts = await ask(request, count_states)
+    return await fragment(request, "_runs_states.html", wanted=wanted, states=STATES, counts=counts)
 
 
 async def _shown(request: Request, wanted: Wanted) -> dict[str, Any]:
@@ -111,4 +121,5 @@ async def _shown(request: Request, wanted: Wanted) -> dict[str, Any]:
 routes = [
     Route("/runs", runs),
     Route("/runs/fragment/list", runs_list),
+    Route("/runs/fragment/states", states),
 ]

@@ -23,6 +23,7 @@ class RunFilter:
     since: int = 0  # created at this time or later (wall clock, ms)
     until: int = 0  # created before this time
     tags: tuple[str, ...] = ()  # as `key=value`: those that have all of them
+    waits: tuple[str, ...] = ()  # words of Waits: those with open work that waits for one of them
     limit: int = 100
 
 

@@ -69,6 +69,7 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("task_claim_index", "state", "name", "task_list_name"),
         _index("task_queue_index", "task_list_name", "state", "-priority", "seq"),
         _index("task_order_index", "workflow_id", "seq"),
+        _index("task_run_state_index", "workflow_id", "state"),
         _index("task_newest_index", "-seq"),
         # Only where there is anything to find: most tasks have no hold, delay or deadline.
         _index("task_hold_index", "hold", "seq", partialFilterExpression={"hold": {"$gt": ""}}),
@@ -104,6 +105,8 @@ INDEXES: dict[str, list[IndexModel]] = {
         _index("run_owner_index", "owner"),
         _index("run_unsettled_index", "uuid", partialFilterExpression={"settled": False}),
         _index("run_created_index", "created", "uuid"),
+        _index("run_state_created_index", "state", "created", "uuid"),
+        _index("run_workflow_index", "workflow_name", "created", "uuid"),
         _index("run_ended_index", "ended", partialFilterExpression={"ended": {"$gt": 0}}),
         _index("run_parent_index", "parent_step", partialFilterExpression=_CHILD),
         _index("run_untold_index", "ended", partialFilterExpression={**_CHILD, "parent_told": 0}),

@@ -34,6 +34,7 @@ from afl.runtime.stores.mongo.collections import (
 )
 from afl.runtime.stores.mongo.connection import Document
 from afl.runtime.stores.mongo.records import record_document, record_from, run_document, run_from
+from afl.runtime.stores.mongo.run_lists import RunListCollection
 from afl.runtime.stores.mongo.servers import counter_key
 from afl.runtime.types import WorkflowId
 
@@ -51,7 +52,7 @@ _SEARCHED = (
 _RUNNER_COLUMNS = ("uuid", "workflow_id", "state", "start_time", "end_time", "duration")
 
 
-class RunCollection(Collections):
+class RunCollection(RunListCollection):
     """The RunStore and RunnerStore protocols."""
 
     def get_run(self, workflow_id: WorkflowId) -> RunDefinition | None:
@@ -70,6 +71,8 @@ class RunCollection(Collections):
         query: Document = {field: value for field, value in asked.items() if value}
         if wanted.prefix:
             query["uuid"] = beginning(wanted.prefix)
+        if wanted.waits:
+            query["uuid"] = {"$in": self.runs_waiting(wanted.waits), **query.get("uuid", {})}
         if wanted.tags:
             query["tags"] = {"$all": list(wanted.tags)}
         if wanted.roots:

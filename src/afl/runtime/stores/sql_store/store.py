@@ -23,6 +23,7 @@ from afl.runtime.stores.sql_store.claims import ClaimTables
 from afl.runtime.stores.sql_store.history import HistoryTables, append_history
 from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
 from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
+from afl.runtime.stores.sql_store.run_lists import RunListTables
 from afl.runtime.stores.sql_store.runs import (
     ChildRunTables,
     ControlTables,
@@ -55,6 +56,7 @@ class SqlStore(
     TimerTables,
     SignalTables,
     RunTables,
+    RunListTables,
     ChildRunTables,
     ControlTables,
     RetentionTables,

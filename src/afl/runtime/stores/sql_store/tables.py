@@ -13,7 +13,7 @@ from afl.kernel.notify import Notifications, Notifier, Subscription, open_notifi
 from afl.kernel.presence import Life
 
 Q = queries("afl.runtime.stores.sql_store", "sql")
-SCHEMA = Schema("afl.runtime.stores.sql_store", "sql", component="runtime", base=7)
+SCHEMA = Schema("afl.runtime.stores.sql_store", "sql", component="runtime", base=8)
 
 T = TypeVar("T")
 

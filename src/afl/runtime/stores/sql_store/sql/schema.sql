@@ -53,6 +53,10 @@ create index afl_runs_open on afl_runs (owner) where state in ('created', 'runni
 create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and state in ('created', 'running');
 create index afl_runs_created on afl_runs (created, workflow_id);
 create index afl_runs_ended on afl_runs (ended) where ended > 0;
+create index afl_runs_workflow on afl_runs (workflow_name, created, workflow_id);
+-- Without those that are open: every commit of a run would move its entry.
+create index afl_runs_state on afl_runs (state, created, workflow_id)
+    where state in ('completed', 'failed', 'canceled', 'paused');
 create index afl_runs_children on afl_runs (parent_step) where parent_step <> '';
 -- Open ones that no step waits for.
 create index afl_runs_unawaited on afl_runs (parent_step) where parent_step <> '' and parent_told = 1 and ended = 0;
