@@ -19,13 +19,19 @@ from afl.runtime.entities import RunnerState, labels
     workflow="--workflow NAME",
     tags="--tag KEY=VALUE",
     text="--text TEXT",
+    within="--within SPAN",
+    longer_than="--longer-than SPAN",
+    shorter_than="--shorter-than SPAN",
+    min_cost="--min-cost USD",
+    max_cost="--max-cost USD",
     limit="--limit -n",
     before="--before RUN",
     examples="""
         afl list
         afl list --state failed --workflow news.MorningPage
         afl list --state waiting:person
-        afl list --tag team=data --text morning
+        afl list --tag team=data --text "morning berlin"
+        afl list --within 24h --longer-than 10m --min-cost 0.50
         afl list --before 01jd3v      the page behind
     """,
 )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.history import HistoryStore
 from afl.runtime.persistence.inspection import CensusStore, InspectionStore, PulseStore
-from afl.runtime.persistence.run_lists import RunListStore
+from afl.runtime.persistence.run_lists import RunListStore, SearchStore
 from afl.runtime.persistence.runs import ChildRunStore, ControlStore, RetentionStore, RunnerStore, RunStore
 from afl.runtime.persistence.servers import FlowStore, LockStore, LogStore, ServerStore
 from afl.runtime.persistence.signals import SignalStore
@@ -49,6 +49,7 @@ class PersistenceAPI(
     SignalStore,
     RunStore,
     RunListStore,
+    SearchStore,
     ChildRunStore,
     RunnerStore,
     ControlStore,

@@ -43,6 +43,20 @@ class OpenWork:
     count: int
 
 
+class SearchStore(Protocol):
+    """Runs by their words: of id, name, workflow, tags, inputs, outputs, error and reason, the first 300 of them.
+
+    A text finds the runs whose id begins with it, and those that have a word for each of its words that begins with it
+    (words of two characters: that is it), in any case. If there are none, it
+    finds those among the 10,000 newest that contain the text in id, name, workflow, error or reason.
+
+    Commits do not pay for that: what they leave to be indexed is indexed by runners, and before a search.
+    """
+
+    def index_runs(self, limit: int = 1_000) -> int:
+        """Index runs that are new, have ended or got other tags; how many, about `limit` at most."""
+
+
 class RunListStore(Protocol):
     """Looks for lists of runs: they cost as much as the open work of the runs that are named."""
 

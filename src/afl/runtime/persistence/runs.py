@@ -19,11 +19,15 @@ class RunFilter:
     workflow: str = ""
     before: str = ""  # the id of a run: only older ones, for paging; none if it is not there
     roots: bool = False  # only those that are no child runs
-    text: str = ""  # in any case, part of the id, the name, the workflow's name, the error or the reason
+    text: str = ""  # see SearchStore
     since: int = 0  # created at this time or later (wall clock, ms)
     until: int = 0  # created before this time
     tags: tuple[str, ...] = ()  # as `key=value`: those that have all of them
     waits: tuple[str, ...] = ()  # words of Waits: those with open work that waits for one of them
+    longer: int = 0  # it took, or has taken so far, at least so many milliseconds
+    shorter: int = 0  # at most so many
+    cost_from: float = 0.0  # its models cost at least so many dollars
+    cost_to: float = 0.0  # at most so many
     limit: int = 100
 
 

@@ -115,6 +115,8 @@ INDEXES: dict[str, list[IndexModel]] = {
             "on_parent_close",
             partialFilterExpression={**_CHILD, "parent_told": 1, "ended": 0},
         ),
+        _index("run_words_index", "words", partialFilterExpression={"words": {"$exists": True}}),
+        _index("run_unindexed_index", "unindexed", partialFilterExpression={"unindexed": True}),
         _index("run_tags_index", "tags", partialFilterExpression={"tags": {"$gt": ""}}),
         _index("run_flow_index", "flow_id", partialFilterExpression={"flow_id": {"$gt": ""}}),
     ],

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,15 +39,6 @@ from afl.runtime.types import WorkflowId
 
 _CAN_GO_ON = [RunnerState.CREATED, RunnerState.RUNNING]
 _NEWEST_START = [("start_time", -1), ("uuid", 1)]
-# An error is a map, or JSON text where BSON could not hold it.
-_SEARCHED = (
-    "uuid",
-    "name",
-    "workflow_name",
-    "reason",
-    "error",
-    *(f"error.{key}" for key in ("message", "error_type", "step", "facet")),
-)
 _RUNNER_COLUMNS = ("uuid", "workflow_id", "state", "start_time", "end_time", "duration")
 
 
@@ -85,11 +75,23 @@ class RunCollection(RunListCollection):
             query["$and"] = [{"$or": [{"created": {"$lt": start.created}}, same]}]
         if wanted.since or wanted.until:
             query["created"] = {"$gte": wanted.since, **({"$lt": wanted.until} if wanted.until else {})}
-        if wanted.text:
-            containing = {"$regex": re.escape(wanted.text), "$options": "i"}
-            query["$or"] = [{field: containing} for field in _SEARCHED]
+        more = [*query.pop("$and", []), *self._conditions(wanted)]
+        if more:
+            query["$and"] = more
         found = self._all("runs", query, projection={"inputs": 0}, sort=NEWEST_RUN, limit=wanted.limit)
         return [run_from(each) for each in found]
+
+    def _conditions(self, wanted: RunFilter) -> list[Document]:
+        """What no index alone decides."""
+        found = [self.with_text(wanted.text)] if wanted.text else []
+        if wanted.cost_from or wanted.cost_to:
+            found.append(self.by_cost(wanted.cost_from, wanted.cost_to))
+        end = {"$cond": [{"$gt": ["$ended", 0]}, "$ended", wall_ms()]}
+        took = {"$subtract": [end, "$created"]}
+        for word, bound in (("$gte", wanted.longer), ("$lte", wanted.shorter)):
+            if bound:
+                found.append({"$expr": {word: [took, bound]}})
+        return found
 
     def are_over(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, bool]:
         named = {"uuid": {"$in": list(workflow_ids)}}

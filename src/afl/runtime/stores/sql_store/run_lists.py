@@ -10,17 +10,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from afl.kernel.clock import wall_ms
 from afl.kernel.database import Query
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.persistence.run_lists import OpenWork, Waits
 from afl.runtime.persistence.runs import ANY_RUN, RunFilter
+from afl.runtime.stores.search_words import words_in
 from afl.runtime.stores.sql_store.rows import run_from
-from afl.runtime.stores.sql_store.tables import LAST_CHARACTER, Q, Tables, via_range
+from afl.runtime.stores.sql_store.search import SearchTables
+from afl.runtime.stores.sql_store.tables import LAST_CHARACTER, Q, via_range
 from afl.runtime.types import WorkflowId
 
 _LATEST = 2**62  # after every time
 _MANY = 5_000  # so many ids are looked at together; more than that, and no filter is selective
 _FIRST = 200
+_NEWEST = 10_000
 _OPEN = (RunnerState.CREATED, RunnerState.RUNNING)
 _ELSEWHERE = {Waits.PERSON: "human", Waits.SIGNAL: "signal", Waits.RUN: "run"}
 _WAITING = {
@@ -31,7 +35,7 @@ _WAITING = {
 }
 
 
-class RunListTables(Tables):
+class RunListTables(SearchTables):
     """`find_runs` of the RunStore protocol, and the RunListStore protocol."""
 
     get_run: Callable[[WorkflowId], RunDefinition | None]
@@ -41,6 +45,8 @@ class RunListTables(Tables):
         if wanted.before and start is None:
             return []
         asked = _asked(wanted, start.created if start is not None else _LATEST)
+        if wanted.text:
+            return self._with_text(wanted, asked)
         if wanted.prefix and not wanted.waits:
             return self._read(Q.find_runs_named, asked)
         few = self._few(wanted)
@@ -56,6 +62,23 @@ class RunListTables(Tables):
     def _among(self, asked: dict[str, Any], ids: Sequence[str]) -> list[RunDefinition]:
         return self._read(Q.find_runs_among, {**asked, "ids": list(ids)}) if ids else []
 
+    def _with_text(self, wanted: RunFilter, asked: dict[str, Any]) -> list[RunDefinition]:
+        """Those that have the words of the text; if none has, those of the newest that contain it anywhere."""
+        few = self._few(wanted) if wanted.waits else None
+        if self.has_search and words_in(wanted.text):
+            self.catch_up()
+            found: list[RunDefinition] = []
+            seen: set[str] = set()
+            for ids in self.found_runs(wanted.text, _MANY):
+                chosen = sorted(({*ids} if few is None else {*ids} & {*few}) - seen)
+                seen.update(ids)
+                found += self._among({**asked, "text": "", "limit": asked["limit"] - len(found)}, chosen)
+                if len(found) >= asked["limit"]:
+                    break
+            if seen:
+                return found
+        return self._among(asked, few if few is not None else self._ids(Q.newest_runs, limit=_NEWEST))
+
     def _few(self, wanted: RunFilter) -> list[str] | None:
         """The runs that one of the filters leaves; None if each of them leaves many."""
         if wanted.waits:
@@ -63,11 +86,22 @@ class RunListTables(Tables):
         asked: list[tuple[Query, dict[str, Any]]] = [(Q.runs_tagged, {"tag": tag}) for tag in wanted.tags]
         if wanted.state in _OPEN:
             asked.append((Q.runs_open, {"state": wanted.state}))
+        if wanted.cost_from:
+            asked.append((Q.runs_by_cost, {"at_least": _billionths(wanted.cost_from), "at_most": _LATEST}))
         for query, given in asked:
             found = self._ids(query, limit=_MANY + 1, **given)
             if len(found) <= _MANY:
                 return found
-        return None
+        return self._long_ones(wanted) if wanted.longer else None
+
+    def _long_ones(self, wanted: RunFilter) -> list[str] | None:
+        """Those that took so long, and those that go on; None if these are many."""
+        found = self._ids(Q.runs_by_duration, at_least=wanted.longer, at_most=_LATEST, limit=_MANY + 1)
+        for state in _OPEN if len(found) <= _MANY else ():
+            found += self._ids(Q.runs_open, state=state, limit=_MANY + 1)
+        paused = {"state": RunnerState.PAUSED, "latest": _LATEST, "behind": LAST_CHARACTER}
+        found += self._ids(Q.runs_in_state, limit=_MANY + 1, **paused) if len(found) <= _MANY else []
+        return found if len(found) <= _MANY else None
 
     def _waiting(self, kind: str) -> list[str]:
         if kind in _ELSEWHERE:
@@ -134,7 +168,15 @@ def _asked(wanted: RunFilter, latest: int) -> dict[str, Any]:
         "text": _anywhere(wanted.text),
         "tags": list(wanted.tags),
         "tag_count": len(wanted.tags),
+        "clock": wall_ms(),
+        "cost_from": _billionths(wanted.cost_from),
+        "cost_to": _billionths(wanted.cost_to),
     }
+
+
+def _billionths(usd: float) -> int:
+    """An amount as it is stored."""
+    return round(usd * 1_000_000_000)
 
 
 def _anywhere(text: str) -> str:

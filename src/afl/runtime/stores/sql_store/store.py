@@ -74,6 +74,7 @@ class SqlStore(
         self.database = database
         database.ensure(SCHEMA)
         database.ensure(USAGE_SCHEMA)
+        self.ensure_search()
 
     def commit(self, changes: IterationChanges) -> None:
         self._write_batch([changes])

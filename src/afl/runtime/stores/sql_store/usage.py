@@ -10,7 +10,7 @@ from afl.kernel.ids import random_id
 from afl.kernel.presence import Life
 from afl.runtime.persistence.usage import RESERVATION_MS, Budget, BudgetExceeded, UsageRecord, check_limits
 
-SCHEMA = Schema("afl.runtime.stores.sql_store", "sql/usage", component="usage")
+SCHEMA = Schema("afl.runtime.stores.sql_store", "sql/usage", component="usage", base=2)
 
 _Q = queries("afl.runtime.stores.sql_store", "sql/usage")
 _BILLION = 1_000_000_000
@@ -127,7 +127,7 @@ class _Wanted:
 
 def forget(tx: Transaction, workflow_ids: Sequence[str]) -> None:
     """Remove all that is known of the use of these runs, as part of a transaction that removes the runs."""
-    for query in (_Q.forget_usage, _Q.forget_budgets, _Q.forget_reservations):
+    for query in (_Q.forget_usage, _Q.forget_costs, _Q.forget_budgets, _Q.forget_reservations):
         tx.run(query, ids=list(workflow_ids))
 
 
@@ -145,6 +145,8 @@ def _insert(tx: Transaction, record: UsageRecord) -> None:
         cost=_stored(record.cost_usd),
         time=record.time,
     )
+    if record.cost_usd:
+        tx.run(_Q.add_cost, workflow_id=record.workflow_id, cost=_stored(record.cost_usd))
 
 
 def _record(row: Row) -> UsageRecord:

@@ -664,6 +664,11 @@ where r.created <= :latest and (:before = '' or r.created < :latest or r.workflo
     and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
     and (:tag_count = 0
         or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
+    and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
+    and (:shorter = 0 or case when r.ended > 0 then r.ended else :clock end - r.created <= :shorter)
+    and (:cost_from = 0 or (select c.cost from afl_costs c where c.workflow_id = r.workflow_id) >= :cost_from)
+    and (:cost_to = 0
+        or coalesce((select c.cost from afl_costs c where c.workflow_id = r.workflow_id), 0) <= :cost_to)
     and (
         :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
         or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
@@ -679,6 +684,11 @@ where r.workflow_id >= :prefix and r.workflow_id < :beyond
     and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
     and (:tag_count = 0
         or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
+    and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
+    and (:shorter = 0 or case when r.ended > 0 then r.ended else :clock end - r.created <= :shorter)
+    and (:cost_from = 0 or (select c.cost from afl_costs c where c.workflow_id = r.workflow_id) >= :cost_from)
+    and (:cost_to = 0
+        or coalesce((select c.cost from afl_costs c where c.workflow_id = r.workflow_id), 0) <= :cost_to)
     and (
         :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
         or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
@@ -695,6 +705,11 @@ where r.workflow_id {in:ids}
     and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
     and (:tag_count = 0
         or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
+    and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
+    and (:shorter = 0 or case when r.ended > 0 then r.ended else :clock end - r.created <= :shorter)
+    and (:cost_from = 0 or (select c.cost from afl_costs c where c.workflow_id = r.workflow_id) >= :cost_from)
+    and (:cost_to = 0
+        or coalesce((select c.cost from afl_costs c where c.workflow_id = r.workflow_id), 0) <= :cost_to)
     and (
         :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
         or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
@@ -725,6 +740,13 @@ select count(*) as found from (
 ) as counted
 -- name: runs_tagged
 select workflow_id from afl_tags where tag = :tag limit :limit
+-- name: runs_by_duration
+select workflow_id from afl_runs
+where ended > 0 and ended - created >= :at_least and ended - created <= :at_most limit :limit
+-- name: runs_by_cost
+select workflow_id from afl_costs where cost >= :at_least and cost <= :at_most limit :limit
+-- name: newest_runs
+select workflow_id from afl_runs order by created desc, workflow_id desc limit :limit
 -- name: runs_waiting_elsewhere
 select distinct workflow_id from afl_tasks
 where hold = 'elsewhere' and state = 'pending' and via >= :via_from and via < :via_beyond
