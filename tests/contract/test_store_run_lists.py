@@ -85,6 +85,16 @@ def test_runs_of_a_state_are_counted_as_far_as_asked(store: PersistenceAPI) -> N
     assert store.count_runs_up_to(RunnerState.PAUSED, 9) == 0
 
 
+def test_of_named_runs_those_that_ended_are_removed(store: PersistenceAPI) -> None:
+    for run, ended in (("old", 5), ("older", 4), ("other", 3), ("open", 0)):
+        state = RunnerState.COMPLETED if ended else RunnerState.RUNNING
+        store.insert_run(a_run(run, state=state, ended=ended))
+    assert store.delete_runs(10, 10, []) == 0
+    assert store.delete_runs(10, 1, ["old", "older"]) == 1
+    assert store.delete_runs(10, 10, ["old", "older", "open", "nobody"]) == 1
+    assert found(store) == {"other", "open"}
+
+
 def test_the_inputs_of_runs_begin_as_json(store: PersistenceAPI) -> None:
     store.insert_run(a_run("r1", inputs={"order": 7, "text": "x" * 500}))
     store.insert_run(a_run("r2", inputs={}))

@@ -44,6 +44,7 @@ COMMANDS = {
     "cancel": Entry("control_command", "cancel", "End a run and its tasks."),
     "pause": Entry("control_command", "pause", "Pause a run."),
     "unpause": Entry("control_command", "unpause", "Continue a paused run."),
+    "bulk": Entry("bulk_command", "bulk", "Retry, cancel, pause or prune many runs at once."),
     "signal": Entry("signal_command", "signal", "Deliver a signal to a run that waits for it."),
     "approvals": Entry("approvals_command", "approvals", "List and answer approvals."),
     "flows": Entry("flows_command", "flows", "Publish, list and show stored sources."),
@@ -67,7 +68,7 @@ _PANELS = {
     "Run": ("run", "resume", "submit", "wait"),
     "Inspect": ("list", "states", "show", "logs", "query", "why", "tasks", "ps"),
     "Operate": (
-        *("retry", "cancel", "pause", "unpause", "signal", "approvals", "flows"),
+        *("retry", "cancel", "pause", "unpause", "bulk", "signal", "approvals", "flows"),
         *("schedule", "schedules", "doctor", "prune"),
     ),
     "Serve": ("agent", "runner", "dashboard", "mcp", "up", "down", "status"),

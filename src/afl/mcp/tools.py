@@ -48,9 +48,9 @@ _OPERATIONS = {
     ),
     **dict.fromkeys(("list_workflows", "show_workflow", "list_flows", "show_flow"), LOOKS),
     **dict.fromkeys(("list_tasks", "list_servers", "list_approvals", "show_approval"), LOOKS),
-    "list_signals": LOOKS,
+    **dict.fromkeys(("list_signals", "preview_bulk"), LOOKS),
     **dict.fromkeys(("publish_workflows", "continue_step", "retry", "pause_run", "unpause_run"), CHANGES),
-    **dict.fromkeys(("cancel_run", "reject_approval"), ENDS),
+    **dict.fromkeys(("cancel_run", "bulk_runs", "reject_approval"), ENDS),
     **dict.fromkeys(("answer_approval", "send_signal"), ADDS),
 }
 _NOTES = dict.fromkeys(("answer_approval", "reject_approval"), "\n\nOnly if a person told you to.")

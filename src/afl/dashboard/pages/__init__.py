@@ -7,6 +7,7 @@ from starlette.routing import BaseRoute
 from afl.dashboard.pages import (
     approvals,
     audit,
+    bulk,
     parts,
     run,
     runs,
@@ -22,6 +23,7 @@ from afl.dashboard.pages.parts import FLEET, MESSAGES, optional_routes
 ROUTES: list[BaseRoute] = [
     *parts.routes,
     *runs.routes,
+    *bulk.routes,
     *run.routes,
     *start.routes,
     *signals.routes,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -44,14 +44,15 @@ class Wanted:
     before: str = ""
 
     @classmethod
-    def of(cls, given: QueryParams) -> Wanted:
+    def of(cls, given: Mapping[str, str]) -> Wanted:
         state, span = given.get("state", ""), given.get("span", "")
+        tag = given.get("tag", "").strip()
         return cls(
             state=state if state in RUN_STATES else "",
             workflow=given.get("workflow", ""),
             text=given.get("text", "").strip(),
             span=span if span in SPANS else "",
-            tag=given.get("tag", "").strip(),
+            tag=tag if "=" in tag else "",
             longer=_span(given.get("longer", "")),
             cost=_amount(given.get("cost", "")),
             before=given.get("before", ""),
@@ -84,7 +85,7 @@ class Wanted:
             "workflow": self.workflow,
             "text": self.text,
             "within": self.span,
-            "tags": [self.tag] if "=" in self.tag else [],
+            "tags": [self.tag] if self.tag else [],
             "longer_than": self.longer,
             "min_cost": float(self.cost or 0),
         }

@@ -87,15 +87,22 @@ def _labels(tags: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(tags))
 
 
-def matching(store: PersistenceAPI, status: str, wanted: RunFilter) -> Iterator[Match]:
+def matching(
+    store: PersistenceAPI, status: str, wanted: RunFilter, stored: Sequence[str] = ()
+) -> Iterator[Match]:
     """Runs in one of RUN_STATES (empty: any) that fit the filter, newest first, each with its state.
 
-    They are read a page of `wanted.limit` at a time. InputError for a word that is no state.
+    With `stored`, only those whose stored state is one of these. They are read a page of `wanted.limit` at a time.
+    InputError for a word that is no state.
     """
     if status and status not in RUN_STATES:
         raise InputError(f"{status!r} is no state of a run; expected one of {', '.join(RUN_STATES)}")
     staff = Staff(store)
-    streams = [_stream(store, status, asked, staff) for asked in _stored(status, wanted)]
+    asked = (
+        _stored(status, wanted) if status or not stored else [replace(wanted, state=each) for each in stored]
+    )
+    kept = [each for each in asked if not stored or each.state in stored]
+    streams = [_stream(store, status, each, staff) for each in kept]
     if len(streams) == 1:
         return streams[0]
     return merge(*streams, key=lambda pair: (pair[0].created, pair[0].workflow_id), reverse=True)

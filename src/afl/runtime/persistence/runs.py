@@ -132,8 +132,11 @@ UNTOLD_MS = 86_400_000  # for so long an ended run is kept whose work elsewhere 
 class RetentionStore(Protocol):
     """What ended long ago, removed a few at a time. Times are of the wall clock, in milliseconds."""
 
-    def delete_runs(self, ended_before: int, limit: int) -> int:
-        """Remove up to so many runs that ended before a time, with all that belongs to them."""
+    def delete_runs(self, ended_before: int, limit: int, among: Sequence[str] | None = None) -> int:
+        """Remove up to so many runs that ended before a time, with all that belongs to them.
+
+        With `among`, only of these.
+        """
 
     def delete_tasks(self, ended_before: int, limit: int) -> int:
         """Remove up to so many tasks of no step that ended before a time: of no run, and so going with none."""

@@ -294,7 +294,7 @@ _UNTOLD: Document = {"hold": TaskHold.ELSEWHERE, "state": {"$in": _ENDED}}
 class RetentionCollection(Collections):
     """The RetentionStore protocol."""
 
-    def delete_runs(self, ended_before: int, limit: int) -> int:
+    def delete_runs(self, ended_before: int, limit: int, among: Sequence[str] | None = None) -> int:
         if limit < 1:
             return 0
         ended: Document = {"ended": {"$gt": 0, "$lt": ended_before}}
@@ -306,7 +306,8 @@ class RetentionCollection(Collections):
             "parent_told": 0,
             "ended": {"$gte": wall_ms() - UNTOLD_MS},
         }
-        ended = {"$and": [ended, {"$nor": [untold_child]}]}
+        named = [] if among is None else [{"uuid": {"$in": list(among)}}]
+        ended = {"$and": [ended, {"$nor": [untold_child]}, *named]}
         shown = {"uuid": 1, "runner_id": 1}
         found = self._all("runs", ended, projection=shown, sort=[("ended", 1)], limit=limit)
         return self.connection.call(lambda database: _delete_runs(database, found)) if found else 0

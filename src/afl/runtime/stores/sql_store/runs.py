@@ -281,8 +281,8 @@ def _keys(tx: Transaction, workflow_id: str) -> list[str]:
 class RetentionTables(Tables):
     """The RetentionStore protocol."""
 
-    def delete_runs(self, ended_before: int, limit: int) -> int:
-        return self.database.write(partial(_delete_runs, before=ended_before, limit=limit))
+    def delete_runs(self, ended_before: int, limit: int, among: Sequence[str] | None = None) -> int:
+        return self.database.write(partial(_delete_runs, before=ended_before, limit=limit, among=among))
 
     def delete_tasks(self, ended_before: int, limit: int) -> int:
         return self.database.write(partial(_delete_loose_tasks, before=ended_before, limit=limit))
@@ -306,8 +306,10 @@ def _delete_loose_tasks(tx: Transaction, *, before: int, limit: int) -> int:
     return len(deleted)
 
 
-def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
-    ended = tx.all(Q.ended_runs, before=before, long_ago=wall_ms() - UNTOLD_MS, limit=limit)
+def _delete_runs(tx: Transaction, *, before: int, limit: int, among: Sequence[str] | None) -> int:
+    asked = {"before": before, "long_ago": wall_ms() - UNTOLD_MS, "limit": limit}
+    query = Q.ended_runs if among is None else Q.ended_runs_among
+    ended = tx.all(query, ids=list(among or ()), **asked)
     ids = [row["workflow_id"] for row in ended]
     if ids:
         for query in (

@@ -607,6 +607,14 @@ where r.ended > 0 and r.ended < :before
             and t.state in ('completed', 'failed', 'ignored', 'canceled')))
     and (r.parent_step = '' or r.parent_told = 1 or r.ended < :long_ago)
 order by r.ended limit :limit {skip_locked:r}
+-- name: ended_runs_among
+select r.workflow_id, r.runner_id from afl_runs r
+where r.workflow_id {in:ids} and r.ended > 0 and r.ended < :before
+    and (r.ended < :long_ago or not exists (
+        select 1 from afl_tasks t where t.workflow_id = r.workflow_id and t.workflow_id <> '' and t.hold = 'elsewhere'
+            and t.state in ('completed', 'failed', 'ignored', 'canceled')))
+    and (r.parent_step = '' or r.parent_told = 1 or r.ended < :long_ago)
+order by r.ended + 0 limit :limit {skip_locked:r}
 -- name: delete_run_steps
 delete from afl_steps where workflow_id {in:ids}
 -- name: delete_run_events
