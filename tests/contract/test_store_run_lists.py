@@ -46,6 +46,12 @@ def test_runs_are_found_by_what_they_wait_for(store: PersistenceAPI) -> None:
     assert found(store, waits=(Waits.PERSON,), state=RunnerState.PAUSED) == set()
 
 
+def test_runs_that_are_paused_without_budget_are_found(store: PersistenceAPI) -> None:
+    for run, reason in (("b1", "budget of 1 USD is used up"), ("p1", "paused by operator ada"), ("b2", "")):
+        store.insert_run(a_run(run, state=RunnerState.PAUSED, reason=reason))
+    assert found(store, waits=(Waits.BUDGET,), state=RunnerState.PAUSED) == {"b1"}
+
+
 @pytest.mark.parametrize("kind", list(HELD))
 def test_open_work_tells_what_it_waits_for(store: PersistenceAPI, kind: str) -> None:
     run_with_task(store, "r1", **HELD[kind])

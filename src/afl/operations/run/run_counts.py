@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from afl.operations.run.run_status import BUDGET, RETRYING, WAITING, WAITS_FOR, statuses
 from afl.runtime.entities import RunnerState
 from afl.runtime.persistence import PersistenceAPI, RunFilter
-from afl.runtime.persistence.run_lists import WAITS
+from afl.runtime.persistence.run_lists import WAITS, Waits
 
 MOST = 1_000
 _STORED = (RunnerState.CREATED, RunnerState.FAILED, RunnerState.CANCELED, RunnerState.COMPLETED)
@@ -26,23 +26,24 @@ class StateCount:
 def count_states(store: PersistenceAPI) -> list[StateCount]:
     """Count runs by what they do or wait for: exactly up to 1,000 of a state, and `more` beyond."""
     counts = {state: _stored(store, state) for state in _STORED}
-    paused = _looked_at(store, RunFilter(state=RunnerState.PAUSED, limit=MOST))
+    budget = len(store.find_runs(RunFilter(state=RunnerState.PAUSED, waits=(Waits.BUDGET,), limit=MOST)))
     going = _looked_at(store, RunFilter(state=RunnerState.RUNNING, waits=WAITS, limit=MOST))
-    cut = {name: sum(found.values()) >= MOST for name, found in (("paused", paused), ("going", going))}
-    counts[RunnerState.PAUSED] = StateCount(RunnerState.PAUSED, paused[RunnerState.PAUSED], cut["paused"])
+    cut = going.total() >= MOST
     for state in (RETRYING, *(f"{WAITING}:{kind}" for kind in WAITS_FOR)):
-        several, which = (paused, "paused") if state.endswith(BUDGET) else (going, "going")
-        counts[state] = StateCount(state, several[state], cut[which])
-    waiting = [counts[f"{WAITING}:{kind}"] for kind in WAITS_FOR]
-    counts[WAITING] = StateCount(
-        WAITING, sum(each.count for each in waiting), any(each.more for each in waiting)
-    )
-    running = _stored(store, RunnerState.RUNNING, MOST + sum(going.values()))
+        counts[state] = StateCount(state, going[state], cut)
+    counts[f"{WAITING}:{BUDGET}"] = StateCount(f"{WAITING}:{BUDGET}", budget, budget >= MOST)
+    waiting = sum(counts[f"{WAITING}:{kind}"].count for kind in WAITS_FOR)
+    counts[WAITING] = StateCount(WAITING, waiting, cut or budget >= MOST)
+    counts[RunnerState.PAUSED] = _but(_stored(store, RunnerState.PAUSED, MOST + budget), budget)
     still = sum(count for state, count in going.items() if state != RunnerState.RUNNING)
-    counts[RunnerState.RUNNING] = StateCount(
-        RunnerState.RUNNING, min(max(0, running.count - still), MOST), running.more or cut["going"]
-    )
+    running = _but(_stored(store, RunnerState.RUNNING, MOST + still), still)
+    counts[RunnerState.RUNNING] = StateCount(running.state, running.count, running.more or cut)
     return [counts[state] for state in _ORDER]
+
+
+def _but(counted: StateCount, others: int) -> StateCount:
+    """Without those that are counted elsewhere."""
+    return StateCount(counted.state, max(0, counted.count - others), counted.more)
 
 
 _ORDER = (

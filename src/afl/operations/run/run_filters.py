@@ -121,7 +121,7 @@ def _stream(store: PersistenceAPI, status: str, asked: RunFilter, staff: Staff) 
 def _stored(status: str, wanted: RunFilter) -> list[RunFilter]:
     """What the store can filter by, of which those in this state are some."""
     kind = status.partition(":")[2]
-    paused = replace(wanted, state=RunnerState.PAUSED)
+    paused = replace(wanted, state=RunnerState.PAUSED, waits=(Waits.BUDGET,))
     if kind == BUDGET:
         return [paused]
     if status == WAITING:

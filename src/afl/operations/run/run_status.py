@@ -21,7 +21,7 @@ from afl.runtime.types import WorkflowId
 if TYPE_CHECKING:
     from afl.operations.work.workers import Server
 
-RETRYING, WAITING, BUDGET = "retrying", "waiting", "budget"
+RETRYING, WAITING, BUDGET = "retrying", "waiting", Waits.BUDGET
 WAITS_FOR: Mapping[str, str] = {
     Waits.PERSON: "a person",
     Waits.SIGNAL: "a signal",

@@ -19,6 +19,7 @@ class Waits:
     RUN = "run"  # a child run
     RETRY = "retry"  # an attempt failed, and the work is tried again
     AGENT = "agent"  # whoever claims it
+    BUDGET = "budget"  # of a paused run: its reason begins with this word
 
 
 WAITS = (Waits.PERSON, Waits.SIGNAL, Waits.TIMER, Waits.SLOT, Waits.RUN, Waits.RETRY, Waits.AGENT)

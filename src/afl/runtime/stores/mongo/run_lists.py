@@ -9,7 +9,7 @@ from typing import Any
 
 from pymongo import UpdateOne
 
-from afl.runtime.entities import TaskHold, TaskState
+from afl.runtime.entities import RunnerState, TaskHold, TaskState
 from afl.runtime.persistence.run_lists import OpenWork, Waits
 from afl.runtime.stores.mongo.collections import NEWEST_RUN, Collections, beginning
 from afl.runtime.stores.mongo.connection import NOW, Document
@@ -69,6 +69,9 @@ class RunListCollection(Collections):
 
     def runs_waiting(self, kinds: Sequence[str]) -> list[str]:
         """The runs with open work that waits for one of these: words of Waits."""
+        if Waits.BUDGET in kinds:
+            paused = {"state": RunnerState.PAUSED, "reason": beginning(Waits.BUDGET)}
+            return [each["uuid"] for each in self._all("runs", paused, projection={"uuid": 1})]
         chosen = {"$or": [_WAITING[kind] for kind in kinds]}
         found: list[str] = self.connection.call(lambda db: db.tasks.distinct("workflow_id", chosen))
         return found

@@ -32,6 +32,7 @@ _WAITING = {
     Waits.SLOT: Q.runs_waiting_slot,
     Waits.RETRY: Q.runs_waiting_retry,
     Waits.AGENT: Q.runs_waiting_agent,
+    Waits.BUDGET: Q.runs_waiting_budget,
 }
 
 

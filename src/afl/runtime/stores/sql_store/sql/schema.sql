@@ -54,6 +54,7 @@ create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and 
 create index afl_runs_created on afl_runs (created, workflow_id);
 create index afl_runs_ended on afl_runs (ended) where ended > 0;
 create index afl_runs_workflow on afl_runs (workflow_name, created, workflow_id);
+create index afl_runs_budget on afl_runs (workflow_id) where state = 'paused' and substr(reason, 1, 6) = 'budget';
 create index afl_runs_duration on afl_runs ((ended - created)) where ended > 0;
 -- Without those that are open: every commit of a run would move its entry.
 create index afl_runs_state on afl_runs (state, created, workflow_id)

@@ -767,6 +767,8 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
 -- name: runs_waiting_retry
 select distinct workflow_id from afl_tasks
 where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running') and failures > 0
+-- name: runs_waiting_budget
+select workflow_id from afl_runs where state = 'paused' and substr(reason, 1, 6) = 'budget'
 -- name: runs_waiting_agent
 select distinct workflow_id from afl_tasks where state = 'pending' and hold = ''
 
