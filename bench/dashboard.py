@@ -228,7 +228,7 @@ def changes(report: Report, browser: Chromium, store_name: str, url: str) -> Non
 def _seen_ms(page: Page, store: PersistenceAPI, run: str) -> list[float]:
     acts: list[tuple[str, Callable[[], object]]] = [
         ("paused", lambda: control.pause(store, run)),
-        ("running", lambda: control.unpause(store, run)),
+        ("waiting for an agent", lambda: control.unpause(store, run)),
     ]
     times = []
     for number in range(CHANGES):

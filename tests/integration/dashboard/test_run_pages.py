@@ -120,8 +120,8 @@ def test_ten_thousand_runs_are_read_along_their_index(house: Visitors) -> None:
         workflows = [row[3] for row in file.execute(f"explain query plan {Q.runs_of_workflow.sqlite}", given)]
         named = [row[3] for row in file.execute(f"explain query plan {Q.find_runs_named.sqlite}", given)]
     assert "ORDER BY" not in " ".join((*steps, *states, *workflows))
-    assert "afl_runs_state (state=? AND created<?)" in states[0]
-    assert "afl_runs_workflow (workflow_name=? AND created<?)" in workflows[0]
+    assert "afl_runs_state (state=? AND (created,workflow_id)<(?,?))" in states[0]
+    assert "afl_runs_workflow (workflow_name=? AND (created,workflow_id)<(?,?))" in workflows[0]
     assert "afl_runs_created (created<?)" in steps[0]
     assert "PRIMARY KEY (workflow_id>? AND workflow_id<?)" in named[0]
 

@@ -78,7 +78,11 @@ class RunListTables(SearchTables):
                     break
             if seen:
                 return found
-        return self._among(asked, few if few is not None else self._ids(Q.newest_runs, limit=_NEWEST))
+        if few is not None:
+            return self._among(asked, few)
+        oldest = self.database.select(Q.nth_newest, number=_NEWEST)
+        since = max(wanted.since, oldest[0]["created"]) if oldest else wanted.since
+        return self._read(Q.find_runs_named if wanted.prefix else Q.find_runs, {**asked, "since": since})
 
     def _few(self, wanted: RunFilter) -> list[str] | None:
         """The runs that one of the filters leaves; None if each of them leaves many."""

@@ -729,11 +729,11 @@ order by r.created + 0 desc, r.workflow_id desc limit :limit
 -- name: runs_in_state
 select workflow_id from afl_runs
 where state in ('completed', 'failed', 'canceled', 'paused') and state = :state
-    and created <= :latest and (created < :latest or workflow_id < :behind)
+    and (created, workflow_id) < (:latest, :behind)
 order by created desc, workflow_id desc limit :limit
 -- name: runs_of_workflow
 select workflow_id from afl_runs
-where workflow_name = :workflow and created <= :latest and (created < :latest or workflow_id < :behind)
+where workflow_name = :workflow and (created, workflow_id) < (:latest, :behind)
 order by created desc, workflow_id desc limit :limit
 -- name: runs_open
 select workflow_id from afl_runs where state in ('created', 'running') and state = :state limit :limit
@@ -753,8 +753,8 @@ select workflow_id from afl_runs
 where ended > 0 and ended - created >= :at_least and ended - created <= :at_most limit :limit
 -- name: runs_by_cost
 select workflow_id from afl_costs where cost >= :at_least and cost <= :at_most limit :limit
--- name: newest_runs
-select workflow_id from afl_runs order by created desc, workflow_id desc limit :limit
+-- name: nth_newest
+select created from afl_runs order by created desc, workflow_id desc limit 1 offset :number
 -- name: runs_waiting_elsewhere
 select distinct workflow_id from afl_tasks
 where hold = 'elsewhere' and state = 'pending' and via >= :via_from and via < :via_beyond

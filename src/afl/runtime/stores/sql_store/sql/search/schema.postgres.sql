@@ -9,7 +9,7 @@ create table afl_search (
     words tsvector not null
 );
 
-create index afl_search_words on afl_search using gin (words);
+create index afl_search_words on afl_search using gin (words) with (fastupdate = off);
 
 create function afl_search_later() returns trigger language plpgsql as $body$
 declare
