@@ -29,7 +29,7 @@ from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.program.program import Program
 from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
-from bench import programs
+from bench import programs, run_lists
 from bench.place import Place
 from bench.report import Report
 from tests.support.chromium import MISSING, Chromium, find_chromium
@@ -48,6 +48,8 @@ def measure(report: Report, place: Place) -> None:
     """Every figure of the dashboard."""
     run_list(report, "SQLite", place.sqlite())
     run_list(report, "PostgreSQL", place.server("postgres"))
+    run_lists.compare(report, "SQLite", place.sqlite(), _run, _program, _pages_ms)
+    run_lists.compare(report, "PostgreSQL", place.server("postgres"), _run, _program, _pages_ms)
     if find_chromium() is None:
         report.note("dashboard in the browser", f"NOT RUN: {MISSING}")
         return
@@ -134,6 +136,15 @@ def run_list(report: Report, store_name: str, url: str) -> None:
     )
 
 
+def _program(store: PersistenceAPI) -> str:
+    return _waiting(store).program_hash
+
+
+def _pages_ms(url: str) -> dict[str, float]:
+    with dashboard(url) as address:
+        return {name: _server_ms(address, path) for name, path in run_lists.PAGES.items()}
+
+
 def _server_ms(address: str, path: str) -> float:
     parts = urlsplit(address)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port)
@@ -217,7 +228,7 @@ def changes(report: Report, browser: Chromium, store_name: str, url: str) -> Non
 def _seen_ms(page: Page, store: PersistenceAPI, run: str) -> list[float]:
     acts: list[tuple[str, Callable[[], object]]] = [
         ("paused", lambda: control.pause(store, run)),
-        ("running", lambda: control.unpause(store, run)),
+        ("waiting for an agent", lambda: control.unpause(store, run)),
     ]
     times = []
     for number in range(CHANGES):

@@ -43,7 +43,7 @@ def test_a_workflow_and_a_time_filter_the_list(page: Page, seeds: Seeds) -> None
 
 def test_text_finds_runs_by_id_workflow_and_error(page: Page, seeds: Seeds) -> None:
     page.goto("/runs")
-    box = page.get_by_label("Text in id, name, workflow or error")
+    box = page.get_by_label("Words in id, name, inputs, outputs or error")
     for text, run in (
         (seeds.many, seeds.many),
         ("Unserved", seeds.waiting),

@@ -33,6 +33,7 @@ COMMANDS = {
     "runner": Entry("agent_command", "runner", "Evaluate runs, fire schedules and maintain the store."),
     "wait": Entry("submit_command", "wait", "Wait until a run ends."),
     "list": Entry("list_command", "list_", "List runs."),
+    "states": Entry("list_command", "states", "Count runs by state."),
     "show": Entry("show_command", "show", "Show a run: its steps with state, duration and error."),
     "logs": Entry("logs_command", "logs", "Print the log of a run; -f follows it."),
     "diff": Entry("diff_command", "diff", "Compare two runs."),
@@ -48,6 +49,7 @@ COMMANDS = {
     "cancel": Entry("control_command", "cancel", "End a run and its tasks."),
     "pause": Entry("control_command", "pause", "Pause a run."),
     "unpause": Entry("control_command", "unpause", "Continue a paused run."),
+    "bulk": Entry("bulk_command", "bulk", "Retry, cancel, pause or prune many runs at once."),
     "signal": Entry("signal_command", "signal", "Deliver a signal to a run that waits for it."),
     "approvals": Entry("approvals_command", "approvals", "List and answer approvals."),
     "flows": Entry("flows_command", "flows", "Publish, list and show stored sources."),
@@ -69,9 +71,9 @@ COMMANDS = {
 }
 _PANELS = {
     "Run": ("run", "resume", "submit", "wait"),
-    "Inspect": ("list", "show", "logs", "diff", "query", "why", "tasks", "ps"),
+    "Inspect": ("list", "states", "show", "logs", "diff", "query", "why", "tasks", "ps"),
     "Operate": (
-        *("retry", "rerun", "fork", "cancel", "pause", "unpause", "signal", "approvals", "flows"),
+        *("retry", "rerun", "fork", "cancel", "pause", "unpause", "bulk", "signal", "approvals", "flows"),
         *("schedule", "schedules", "doctor", "prune"),
     ),
     "Serve": ("agent", "runner", "dashboard", "mcp", "up", "down", "status"),

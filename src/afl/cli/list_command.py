@@ -1,12 +1,14 @@
-"""`afl list`."""
+"""`afl list` and `afl states`."""
 
 from __future__ import annotations
 
 from rich.text import Text
 
-from afl.cli.console import Table, duration, output, say, shortened, state_text
+from afl.cli.console import COLORS, Table, duration, output, say, shortened
 from afl.cli.operation_command import operation_command
+from afl.operations.run.run_counts import StateCount, count_states
 from afl.operations.run.run_list import RunLine, RunPage, list_runs
+from afl.operations.run.run_status import WAITS_FOR
 from afl.operations.spans import date
 from afl.runtime.entities import RunnerState, labels
 
@@ -17,12 +19,19 @@ from afl.runtime.entities import RunnerState, labels
     workflow="--workflow NAME",
     tags="--tag KEY=VALUE",
     text="--text TEXT",
+    within="--within SPAN",
+    longer_than="--longer-than SPAN",
+    shorter_than="--shorter-than SPAN",
+    min_cost="--min-cost USD",
+    max_cost="--max-cost USD",
     limit="--limit -n",
     before="--before RUN",
     examples="""
         afl list
         afl list --state failed --workflow news.MorningPage
-        afl list --tag team=data --text morning
+        afl list --state waiting:person
+        afl list --tag team=data --text "morning berlin"
+        afl list --within 24h --longer-than 10m --min-cost 0.50
         afl list --before 01jd3v      the page behind
     """,
 )
@@ -35,7 +44,7 @@ def list_(page: RunPage) -> None:
         shown.add(
             each.run,
             Text(date(each.created), "dim"),
-            state_text(each.state),
+            Text(each.status_words, _color(each)),
             duration(each.duration_ms),
             each.workflow,
             *([" ".join(filter(None, (each.name, *labels(each.tags))))] if labeled else []),
@@ -46,11 +55,36 @@ def list_(page: RunPage) -> None:
         say(f"More: afl list --before {page.next}", "dim")
 
 
+def _color(line: RunLine) -> str:
+    """Yellow where somebody must act."""
+    if line.attention:
+        return "yellow"
+    return "cyan" if line.status in ("retrying", "waiting") else COLORS.get(line.status, "")
+
+
 def _about(line: RunLine) -> Text:
     if line.error and line.state == RunnerState.FAILED:
         return Text(shortened(line.error), "red")
-    if line.waiting and line.state == RunnerState.RUNNING:
-        return Text(f"waits for {line.waiting:,} step{'s' if line.waiting > 1 else ''}", "yellow")
+    if line.names:
+        return Text(shortened(line.names), "yellow" if line.attention else "dim")
     if line.state == RunnerState.CREATED:
         return Text("not begun", "yellow")
-    return Text(shortened(line.reason or (f"child of {line.parent}" if line.parent else "")), "dim")
+    about = line.reason or line.inputs or (f"child of {line.parent}" if line.parent else "")
+    return Text(shortened(about), "dim")
+
+
+@operation_command(
+    count_states,
+    examples="""
+        afl states
+        afl states --json | jq '.[] | select(.state == "waiting:person").count'
+    """,
+)
+def states(counts: list[StateCount]) -> None:
+    shown = Table("STATE", "RUNS")
+    for each in counts:
+        if each.count:
+            state, _, kind = each.state.partition(":")
+            words = f"  for {WAITS_FOR[kind]}" if kind else state
+            shown.add(Text(words, COLORS.get(state, "")), f"{each.count:,}{'+' if each.more else ''}")
+    shown.print(output()) if any(each.count for each in counts) else say("No runs")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -244,10 +244,14 @@ class Client:
         tags: Mapping[str, str] | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        longer_than: timedelta | None = None,
+        shorter_than: timedelta | None = None,
+        min_cost: float = 0,
+        max_cost: float = 0,
         limit: int = 100,
     ) -> list[RunLine]:
-        """The newest runs, newest first: those in a state, of a workflow, with a text in their id, name or error,
-        with all of some tags, created since or until a time.
+        """The newest runs, newest first: those in a state (`failed`, `waiting:person`), of a workflow, with words of
+        a text, with all of some tags, created since or until a time, that took so long, or cost so many dollars.
         """
         page = self._calls.call(
             list_runs,
@@ -257,9 +261,18 @@ class Client:
             tags=labels(tags or {}),
             since=_milliseconds(since),
             until=_milliseconds(until),
+            longer_than=_span(longer_than),
+            shorter_than=_span(shorter_than),
+            min_cost=min_cost,
+            max_cost=max_cost,
             limit=limit,
         )
         return page.runs
+
+
+def _span(time: timedelta | None) -> str:
+    """A span of time as operations read it."""
+    return "" if time is None else f"{round(time.total_seconds() * 1000)}ms"
 
 
 def _milliseconds(moment: datetime | None) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from afl.kernel.clock import wall_ms
+from afl.operations.run.run_status import WAITS_FOR
 from afl.operations.run.traceback_parts import traceback_parts
 from afl.operations.spans import SECOND, left, span
 
@@ -170,6 +171,7 @@ GLOBALS: dict[str, Any] = {
     "flow_url": flow_url,
     "plural": plural,
     "run_url": run_url,
+    "waits_for": WAITS_FOR,
     "step_url": step_url,
     "with_query": with_query,
 }

@@ -43,12 +43,14 @@ ENDS = ToolAnnotations(
     read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
 )
 _OPERATIONS = {
-    **dict.fromkeys(("list_runs", "show_run", "show_step", "read_log", "query_run", "why"), LOOKS),
+    **dict.fromkeys(
+        ("list_runs", "count_states", "show_run", "show_step", "read_log", "query_run", "why"), LOOKS
+    ),
     **dict.fromkeys(("list_workflows", "show_workflow", "list_flows", "show_flow"), LOOKS),
     **dict.fromkeys(("list_tasks", "list_servers", "list_approvals", "show_approval"), LOOKS),
-    **dict.fromkeys(("list_signals", "compare_runs"), LOOKS),
+    **dict.fromkeys(("list_signals", "compare_runs", "preview_bulk"), LOOKS),
     **dict.fromkeys(("publish_workflows", "continue_step", "retry", "pause_run", "unpause_run"), CHANGES),
-    **dict.fromkeys(("cancel_run", "reject_approval"), ENDS),
+    **dict.fromkeys(("cancel_run", "bulk_runs", "reject_approval"), ENDS),
     **dict.fromkeys(("answer_approval", "send_signal", "rerun", "fork"), ADDS),
 }
 _NOTES = dict.fromkeys(("answer_approval", "reject_approval"), "\n\nOnly if a person told you to.")

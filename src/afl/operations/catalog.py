@@ -37,6 +37,7 @@ _redis = partial(_row, needs=Needs.REDIS)
 OPERATIONS: tuple[Operation, ...] = (
     # the runtime
     _row("list_runs", "run.run_list:list_runs", "GET /runs", LOOK, "List runs"),
+    _row("count_states", "run.run_counts:count_states", "GET /states", LOOK, "Count runs by what they do or wait for"),
     _row("show_run", "run.run_view:show_run", "GET /runs/{run}", LOOK, "Show a run and its steps"),
     _row("read_log", "run.run_log:read_page", "GET /runs/{run}/logs", LOOK, "Read what a run logged", waits=True),
     _row("read_events", "run.run_events:read_events", "GET /runs/{run}/events", LOOK, "Read what happened in a run", waits=True),
@@ -64,6 +65,9 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("signal_form", "run.signaling:signal_form", "GET /runs/{run}/signals/form", LOOK, "Show the form of a signal's value"),
     _row("why", "reason.why:why", "GET /why", LOOK, "Explain why something is stuck"),
     _row("prune_runs", "run.control:prune", "POST /prune", RULE, "Remove old runs", local=("batch", "progress")),
+    _row("preview_bulk", "run.bulk:preview_bulk", "GET /bulk/{action}", LOOK, "Show what a bulk action would hit"),
+    _row("bulk_prune", "run.bulk:bulk_prune", "POST /bulk-prune", RULE, "Remove the ended runs that filters find", subject="summary"),
+    _row("bulk_runs", "run.bulk:bulk_runs", "POST /bulk/{action}", ACT, "Retry, cancel or pause runs by filters", subject="summary"),
     _row("show_place", "run.place_view:show_place", "GET /runs/{run}/place", LOOK, "List the steps of one place"),
     _row("overview", "run.overview:overview", "GET /overview", LOOK, "Show the figures of a period"),
     _row("badges", "run.run_summary:badges", "GET /badges", LOOK, "Count what is open"),

@@ -14,7 +14,11 @@ from msgspec import Meta
 from afl.kernel.bounds import LONGEST_NAME, LONGEST_RUN_ID
 
 LONGEST_SOURCE = 1 << 20
-RUN_STATES = ("created", "running", "paused", "completed", "failed", "canceled")
+WAITING_FOR = ("person", "signal", "timer", "slot", "budget", "agent", "run")
+RUN_STATES = (
+    *("created", "running", "retrying", "waiting", *(f"waiting:{each}" for each in WAITING_FOR)),
+    *("paused", "failed", "canceled", "completed"),
+)
 TASK_STATES = ("pending", "running", "completed", "failed", "ignored", "canceled")
 
 
@@ -43,7 +47,13 @@ RunName = Annotated[str, Meta(max_length=LONGEST_NAME, description="What the run
 Tags = Annotated[Mapping[str, str], about("What the run can be found by: texts by name.")]
 LatestRun = Annotated[str, about("The run's id, or its first characters. Default: the latest run.")]
 Workflow = Annotated[str, about("The workflow's full name, such as news.MorningPage.")]
-RunStateName = Annotated[str, Meta(description="Only runs in this state.", extra={"choices": RUN_STATES})]
+RunStateName = Annotated[
+    str,
+    Meta(
+        description="Only runs in this state; `waiting:person` names what they wait for.",
+        extra={"choices": RUN_STATES},
+    ),
+]
 TaskStateName = Annotated[
     str,
     Meta(description="Only tasks in this state; running and pending ones.", extra={"choices": TASK_STATES}),

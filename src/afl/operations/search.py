@@ -1,4 +1,4 @@
-"""Finding things by what one has of them: an id, the beginning of one, or a part of a name.
+"""Finding things by what one has of them: an id, the beginning of one, a part of a name, or words of a run.
 
 One function per part (fleet_search and message_search have the others), since each part has a server of its own
 that may be away; a face asks those it can reach.
@@ -13,10 +13,11 @@ from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.kernel.settings import Settings
 from afl.operations.reason.subjects import find_step
-from afl.operations.run.run_list import run_line
+from afl.operations.run.run_list import run_lines
+from afl.operations.run.run_status import statuses
 from afl.operations.turn import turns
 from afl.operations.work.workers import servers
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import TaskDefinition, labels
 from afl.runtime.persistence import PersistenceAPI, RunFilter, TaskFilter
 from afl.runtime.program import paths
 from afl.runtime.schedules import WorkflowSchedules
@@ -82,9 +83,14 @@ def _step(store: PersistenceAPI, wanted: str) -> list[Hit]:
 
 
 def _runs(store: PersistenceAPI, wanted: str) -> Iterator[Hit]:
-    for run in store.find_runs(RunFilter(prefix=wanted, limit=_EACH)):
-        line = run_line(run)
-        yield Hit("run", line.run, line.workflow, line.state, line.error, line.run, exact=line.run == wanted)
+    found = store.find_runs(RunFilter(prefix=wanted, limit=_EACH))
+    found += store.find_runs(RunFilter(text=wanted, limit=_EACH)) if len(found) < _EACH else []
+    known = statuses(store, found)
+    shown = {run.workflow_id: (run, known[run.workflow_id]) for run in found}
+    for line in run_lines(store, list(shown.values())):
+        about = line.error or " ".join(filter(None, (*labels(line.tags), line.inputs)))
+        title = f"{line.name} ({line.workflow})" if line.name else line.workflow
+        yield Hit("run", line.run, title, line.status_words, about, line.run, exact=line.run == wanted)
 
 
 def _tasks(store: PersistenceAPI, wanted: str) -> Iterator[Hit]:

@@ -65,6 +65,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
         assert set(tools) == {
             *("validate", "compile", "list_workflows", "show_workflow", "publish_workflows"),
             *("list_flows", "show_flow"),
+            *("count_states", "preview_bulk", "bulk_runs"),
             *("run", "wait_for_run", "list_runs", "show_run", "show_step", "read_log", "query_run", "why"),
             *("continue_step", "retry", "rerun", "fork", "pause_run", "unpause_run", "cancel_run"),
             *("send_signal", "list_signals", "compare_runs"),
@@ -80,14 +81,26 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
         looks = {name for name, kind in kinds.items() if kind is not None and kind.read_only_hint}
         assert looks == {name for name in tools if name.split("_")[0] in _LOOKING}
         ends = {name for name, kind in kinds.items() if kind is not None and kind.destructive_hint}
-        assert ends == {"cancel_run", "reject_approval"}
+        assert ends == {"cancel_run", "bulk_runs", "reject_approval"}
         assert tools["continue_step"].input_schema["required"] == ["step"]
         assert "AgentFlow" in (client.instructions or "")
 
     tell(store, story)
 
 
-_LOOKING = {"compare", "validate", "compile", "list", "show", "wait", "read", "query", "why"}
+_LOOKING = {
+    "compare",
+    "count",
+    "preview",
+    "validate",
+    "compile",
+    "list",
+    "show",
+    "wait",
+    "read",
+    "query",
+    "why",
+}
 
 
 def test_a_source_is_examined_and_compiled(store: MemoryStore) -> None:

@@ -8,6 +8,7 @@ from afl.dashboard.pages import (
     again,
     approvals,
     audit,
+    bulk,
     compare,
     overview,
     parts,
@@ -25,6 +26,7 @@ from afl.dashboard.pages.parts import FLEET, MESSAGES, optional_routes
 ROUTES: list[BaseRoute] = [
     *parts.routes,
     *runs.routes,
+    *bulk.routes,
     *run.routes,
     *compare.routes,
     *overview.routes,

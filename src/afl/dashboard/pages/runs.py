@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
-from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from afl.dashboard.rendering import ask, fragment, page
 from afl.dashboard.wording import with_query
-from afl.kernel.clock import wall_ms
+from afl.kernel.errors import InputError
+from afl.operations.parameters import RUN_STATES
 from afl.operations.program.library import list_workflows
+from afl.operations.run.run_counts import count_states
 from afl.operations.run.run_list import list_runs
 from afl.operations.run.runs import UnknownRun
-from afl.operations.spans import DAY, HOUR
+from afl.operations.spans import read_span
 
 _PAGE = 50
-STATES = ("running", "completed", "failed", "paused", "canceled", "created")
+STATES = ("running", "retrying", "waiting", "paused", "failed", "canceled", "completed", "created")
 SPANS = {
-    "1h": (HOUR, "last hour"),
-    "24h": (DAY, "last 24 hours"),
-    "7d": (7 * DAY, "last 7 days"),
-    "30d": (30 * DAY, "last 30 days"),
+    "1h": "last hour",
+    "24h": "last 24 hours",
+    "7d": "last 7 days",
+    "30d": "last 30 days",
 }
 
 
@@ -37,17 +39,22 @@ class Wanted:
     text: str = ""
     span: str = ""
     tag: str = ""
+    longer: str = ""
+    cost: str = ""
     before: str = ""
 
     @classmethod
-    def of(cls, given: QueryParams) -> Wanted:
+    def of(cls, given: Mapping[str, str]) -> Wanted:
         state, span = given.get("state", ""), given.get("span", "")
+        tag = given.get("tag", "").strip()
         return cls(
-            state=state if state in STATES else "",
+            state=state if state in RUN_STATES else "",
             workflow=given.get("workflow", ""),
             text=given.get("text", "").strip(),
             span=span if span in SPANS else "",
-            tag=given.get("tag", "").strip(),
+            tag=tag if "=" in tag else "",
+            longer=_span(given.get("longer", "")),
+            cost=_amount(given.get("cost", "")),
             before=given.get("before", ""),
         )
 
@@ -59,6 +66,8 @@ class Wanted:
             "text": self.text,
             "span": self.span,
             "tag": self.tag,
+            "longer": self.longer,
+            "cost": self.cost,
             **changes,
         }
         return with_query(path, **values)
@@ -66,7 +75,36 @@ class Wanted:
     @property
     def is_anything(self) -> bool:
         """Whether any run will do."""
-        return not (self.state or self.workflow or self.text or self.span or self.tag)
+        return self == replace(Wanted(), before=self.before)
+
+    @property
+    def query(self) -> dict[str, Any]:
+        """As operations take it."""
+        return {
+            "state": self.state,
+            "workflow": self.workflow,
+            "text": self.text,
+            "within": self.span,
+            "tags": [self.tag] if self.tag else [],
+            "longer_than": self.longer,
+            "min_cost": float(self.cost or 0),
+        }
+
+
+def _span(text: str) -> str:
+    """A span of time; nothing if it is none."""
+    try:
+        return text.strip() if text and read_span(text) else ""
+    except InputError:
+        return ""
+
+
+def _amount(text: str) -> str:
+    """An amount of money; nothing if it is none."""
+    try:
+        return text.strip() if text and 0 < float(text) < 1e9 else ""
+    except ValueError:
+        return ""
 
 
 async def runs(request: Request) -> Response:
@@ -74,8 +112,9 @@ async def runs(request: Request) -> Response:
     known = await ask(request, list_workflows)
     names = sorted({each.name for each in known} | ({wanted.workflow} if wanted.workflow else set()))
     shown = await _shown(request, wanted)
+    context = {**shown, "counts": await ask(request, count_states)}
     return await page(
-        request, "runs.html", active="runs", states=STATES, spans=SPANS, workflows=names, **shown
+        request, "runs.html", active="runs", states=STATES, spans=SPANS, workflows=names, **context
     )
 
 
@@ -85,16 +124,15 @@ async def runs_list(request: Request) -> Response:
     )
 
 
+async def states(request: Request) -> Response:
+    """The chips of the states with their counts."""
+    wanted = Wanted.of(request.query_params)
+    counts = await ask(request, count_states)
+    return await fragment(request, "_runs_states.html", wanted=wanted, states=STATES, counts=counts)
+
+
 async def _shown(request: Request, wanted: Wanted) -> dict[str, Any]:
-    since = wall_ms() - SPANS[wanted.span][0] if wanted.span else 0
-    query: dict[str, Any] = {
-        "state": wanted.state,
-        "workflow": wanted.workflow,
-        "text": wanted.text,
-        "since": since,
-        "tags": [wanted.tag] if "=" in wanted.tag else [],
-        "limit": _PAGE,
-    }
+    query = {**wanted.query, "limit": _PAGE}
     try:
         found = await ask(request, list_runs, **query, before=wanted.before)
     except UnknownRun:  # the page began behind a run that is gone by now
@@ -111,4 +149,5 @@ async def _shown(request: Request, wanted: Wanted) -> dict[str, Any]:
 routes = [
     Route("/runs", runs),
     Route("/runs/fragment/list", runs_list),
+    Route("/runs/fragment/states", states),
 ]

@@ -65,7 +65,7 @@ def _approvals(store: PersistenceAPI) -> object:
 
 
 _LOOKS: dict[str, Callable[[PersistenceAPI], object]] = {
-    "runs": lambda store: store.runs_pulse(),
+    "runs": lambda store: (store.runs_pulse(), store.tasks_pulse()),  # what runs wait for, their tasks tell
     "tasks": lambda store: store.tasks_pulse(),
     "servers": _servers,
     "schedules": _schedules,

@@ -10,6 +10,7 @@ from afl.operations.run import run_store
 from afl.operations.run.lineage import Lineage, lineage
 from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.run_programs import program_cache
+from afl.operations.run.run_status import statuses
 from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
@@ -142,7 +143,7 @@ def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
     )
     records = get_usage(store, found.workflow_id)
     return RunSummary(
-        line=run_line(found),
+        line=run_line(found, statuses(store, [found])[found.workflow_id]),
         inputs=found.inputs,
         outputs=found.outputs,
         failure=failure.to_dict() if failure is not None else None,

@@ -11,6 +11,7 @@ from afl.operations.run import run_store
 from afl.operations.run.attempts import AttemptView, run_attempts
 from afl.operations.run.lineage import Lineage, lineage
 from afl.operations.run.run_list import RunLine, run_line
+from afl.operations.run.run_status import statuses
 from afl.operations.run.run_tree import RunTree, StepNode, show
 from afl.runtime.persistence import PersistenceAPI
 
@@ -52,7 +53,8 @@ def show_run(store: PersistenceAPI, run: LatestRun = "") -> RunView:
         for each in sorted(_owners(tree.root))
     }
     attempts = run_attempts(store, found.workflow_id, snapshot.owner)
-    return RunView(run_line(found), tree, owners, attempts, lineage(store, found))
+    line = run_line(found, statuses(store, [found])[found.workflow_id])
+    return RunView(line, tree, owners, attempts, lineage(store, found))
 
 
 def _owners(node: StepNode) -> set[str]:

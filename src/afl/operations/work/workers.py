@@ -117,6 +117,13 @@ def servers(store: PersistenceAPI) -> list[Server]:
     return [_server(store, record, load, now) for record in store.get_all_servers()]
 
 
+def live_servers(store: PersistenceAPI) -> list[Server]:
+    """Those that can be expected to claim work, without their load: of tasks that run there may be many."""
+    now, idle = store.now(), Counter[str]()
+    found = (_server(store, record, idle, now) for record in store.get_all_servers())
+    return [server for server in found if server.is_live]
+
+
 def _server(store: PersistenceAPI, record: ServerDefinition, load: Counter[str], now: int) -> Server:
     """A server's record, with times of the store's clock converted to the local wall clock."""
     age = max(0, now - record.ping_time)

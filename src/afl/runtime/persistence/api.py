@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, runtime_checkable
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.history import HistoryStore
 from afl.runtime.persistence.inspection import CensusStore, InspectionStore, PulseStore
+from afl.runtime.persistence.run_lists import RunListStore, SearchStore
 from afl.runtime.persistence.runs import (
     ChildRunStore,
     ControlStore,
@@ -54,6 +55,8 @@ class PersistenceAPI(
     TimerStore,
     SignalStore,
     RunStore,
+    RunListStore,
+    SearchStore,
     ChildRunStore,
     OriginStore,
     RunnerStore,

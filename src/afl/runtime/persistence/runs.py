@@ -19,10 +19,15 @@ class RunFilter:
     workflow: str = ""
     before: str = ""  # the id of a run: only older ones, for paging; none if it is not there
     roots: bool = False  # only those that are no child runs
-    text: str = ""  # in any case, part of the id, the name, the workflow's name, the error or the reason
+    text: str = ""  # see SearchStore
     since: int = 0  # created at this time or later (wall clock, ms)
     until: int = 0  # created before this time
     tags: tuple[str, ...] = ()  # as `key=value`: those that have all of them
+    waits: tuple[str, ...] = ()  # words of Waits: those with open work that waits for one of them
+    longer: int = 0  # it took, or has taken so far, at least so many milliseconds
+    shorter: int = 0  # at most so many
+    cost_from: float = 0.0  # its models cost at least so many dollars
+    cost_to: float = 0.0  # at most so many
     limit: int = 100
 
 
@@ -137,8 +142,11 @@ UNTOLD_MS = 86_400_000  # for so long an ended run is kept whose work elsewhere 
 class RetentionStore(Protocol):
     """What ended long ago, removed a few at a time. Times are of the wall clock, in milliseconds."""
 
-    def delete_runs(self, ended_before: int, limit: int) -> int:
-        """Remove up to so many runs that ended before a time, with all that belongs to them."""
+    def delete_runs(self, ended_before: int, limit: int, among: Sequence[str] | None = None) -> int:
+        """Remove up to so many runs that ended before a time, with all that belongs to them.
+
+        With `among`, only of these.
+        """
 
     def delete_tasks(self, ended_before: int, limit: int) -> int:
         """Remove up to so many tasks of no step that ended before a time: of no run, and so going with none."""

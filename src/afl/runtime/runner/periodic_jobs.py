@@ -21,6 +21,8 @@ Batch = Callable[[], bool]  # whether there may be more of it
 
 _LOST_STEPS_SECONDS = 30.0
 _RETENTION_SECONDS = 60.0
+_SEARCH_SECONDS = 2.0
+_SEARCH_BATCH = 250
 _LARGEST_SHARE = 0.004  # of the time, for looking at all that waits: there may be 100,000 sleeping runs
 _LOST_STEPS_BATCH = 100
 _RUNS_BATCH = 20  # each with all its steps
@@ -33,6 +35,7 @@ def periodic_jobs_of(
 ) -> list[Job]:
     """The jobs for a store: those it can do, some of them less often than at each poll."""
     jobs: list[Job] = [_rarely(_LOST_STEPS_SECONDS, lambda: _help_on(evaluator))]
+    jobs.append(_rarely(_SEARCH_SECONDS, lambda: store.index_runs(_SEARCH_BATCH) >= _SEARCH_BATCH))
     schedules = WorkflowSchedules.of(store)
     if schedules is not None:
         jobs.append(schedules.fire_due)

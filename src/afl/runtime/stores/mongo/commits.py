@@ -75,6 +75,8 @@ class _Writes:
                 "parent_told",
             ):  # whoever takes a run does not read the one, others write the other
                 self._run_fields.pop(name, None)
+            if changes.run is not None and not changes.run.is_over and not changes.tags:
+                del self._run_fields["unindexed"]
         created = {step.id for step in changes.created_steps}
         self._steps = [step_document(step) for step in changes.created_steps]
         self._old_steps = [

@@ -87,6 +87,7 @@ class ControlCollection(Collections):
                 "error": error,
                 "updated": now,
                 "ended": now,
+                "unindexed": True,
             }
             going = [*_GOES_ON, RunnerState.PAUSED]
             run = _change(database, session, workflow_id, going, {**literal(fields), **_LET_GO})

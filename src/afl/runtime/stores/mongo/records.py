@@ -271,6 +271,7 @@ def run_document(run: RunDefinition) -> Document:
         **{name: getattr(run, name) for name in _RUN_FIELDS},
         "uuid": run.workflow_id,
         "tags": labels(run.tags),
+        "unindexed": True,  # for search: see run_lists
         **{name: map_value(getattr(run, name), f"the {name} of run {run.workflow_id}") for name in _RUN_MAPS},
     }
 

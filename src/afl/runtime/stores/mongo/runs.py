@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -34,24 +33,16 @@ from afl.runtime.stores.mongo.collections import (
 )
 from afl.runtime.stores.mongo.connection import Document
 from afl.runtime.stores.mongo.records import record_document, record_from, run_document, run_from
+from afl.runtime.stores.mongo.run_lists import RunListCollection
 from afl.runtime.stores.mongo.servers import counter_key
 from afl.runtime.types import WorkflowId
 
 _CAN_GO_ON = [RunnerState.CREATED, RunnerState.RUNNING]
 _NEWEST_START = [("start_time", -1), ("uuid", 1)]
-# An error is a map, or JSON text where BSON could not hold it.
-_SEARCHED = (
-    "uuid",
-    "name",
-    "workflow_name",
-    "reason",
-    "error",
-    *(f"error.{key}" for key in ("message", "error_type", "step", "facet")),
-)
 _RUNNER_COLUMNS = ("uuid", "workflow_id", "state", "start_time", "end_time", "duration")
 
 
-class RunCollection(Collections):
+class RunCollection(RunListCollection):
     """The RunStore and RunnerStore protocols."""
 
     def get_run(self, workflow_id: WorkflowId) -> RunDefinition | None:
@@ -70,6 +61,8 @@ class RunCollection(Collections):
         query: Document = {field: value for field, value in asked.items() if value}
         if wanted.prefix:
             query["uuid"] = beginning(wanted.prefix)
+        if wanted.waits:
+            query["uuid"] = {"$in": self.runs_waiting(wanted.waits), **query.get("uuid", {})}
         if wanted.tags:
             query["tags"] = {"$all": list(wanted.tags)}
         if wanted.roots:
@@ -82,11 +75,23 @@ class RunCollection(Collections):
             query["$and"] = [{"$or": [{"created": {"$lt": start.created}}, same]}]
         if wanted.since or wanted.until:
             query["created"] = {"$gte": wanted.since, **({"$lt": wanted.until} if wanted.until else {})}
-        if wanted.text:
-            containing = {"$regex": re.escape(wanted.text), "$options": "i"}
-            query["$or"] = [{field: containing} for field in _SEARCHED]
+        more = [*query.pop("$and", []), *self._conditions(wanted)]
+        if more:
+            query["$and"] = more
         found = self._all("runs", query, projection={"inputs": 0}, sort=NEWEST_RUN, limit=wanted.limit)
         return [run_from(each) for each in found]
+
+    def _conditions(self, wanted: RunFilter) -> list[Document]:
+        """What no index alone decides."""
+        found = [self.with_text(wanted.text)] if wanted.text else []
+        if wanted.cost_from or wanted.cost_to:
+            found.append(self.by_cost(wanted.cost_from, wanted.cost_to))
+        end = {"$cond": [{"$gt": ["$ended", 0]}, "$ended", wall_ms()]}
+        took = {"$subtract": [end, "$created"]}
+        for word, bound in (("$gte", wanted.longer), ("$lte", wanted.shorter)):
+            if bound:
+                found.append({"$expr": {word: [took, bound]}})
+        return found
 
     def are_over(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, bool]:
         named = {"uuid": {"$in": list(workflow_ids)}}
@@ -289,7 +294,7 @@ _UNTOLD: Document = {"hold": TaskHold.ELSEWHERE, "state": {"$in": _ENDED}}
 class RetentionCollection(Collections):
     """The RetentionStore protocol."""
 
-    def delete_runs(self, ended_before: int, limit: int) -> int:
+    def delete_runs(self, ended_before: int, limit: int, among: Sequence[str] | None = None) -> int:
         if limit < 1:
             return 0
         ended: Document = {"ended": {"$gt": 0, "$lt": ended_before}}
@@ -301,7 +306,8 @@ class RetentionCollection(Collections):
             "parent_told": 0,
             "ended": {"$gte": wall_ms() - UNTOLD_MS},
         }
-        ended = {"$and": [ended, {"$nor": [untold_child]}]}
+        named = [] if among is None else [{"uuid": {"$in": list(among)}}]
+        ended = {"$and": [ended, {"$nor": [untold_child]}, *named]}
         shown = {"uuid": 1, "runner_id": 1}
         found = self._all("runs", ended, projection=shown, sort=[("ended", 1)], limit=limit)
         return self.connection.call(lambda database: _delete_runs(database, found)) if found else 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
 from functools import partial
 
 from afl.kernel import codec
@@ -22,7 +21,7 @@ from afl.runtime.entities import (
     labels,
 )
 from afl.runtime.persistence.history import HistoryKind
-from afl.runtime.persistence.runs import ANY_RUN, UNTOLD_MS, RunFilter
+from afl.runtime.persistence.runs import UNTOLD_MS
 from afl.runtime.persistence.topics import (
     CANCEL_TOPIC,
     ELSEWHERE_TOPIC,
@@ -33,13 +32,11 @@ from afl.runtime.persistence.topics import (
 )
 from afl.runtime.stores.sql_store.history import append_run_event
 from afl.runtime.stores.sql_store.rows import read_inputs, run_from, run_params, runner_from
-from afl.runtime.stores.sql_store.tables import LAST_CHARACTER, Q, Tables
+from afl.runtime.stores.sql_store.tables import Q, Tables
 from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
 from afl.runtime.stores.sql_store.tasks import lock_keys, promote
 from afl.runtime.stores.sql_store.usage import forget
 from afl.runtime.types import WorkflowId
-
-_LATEST = 2**62  # after every time
 
 
 class RunTables(Tables):
@@ -51,23 +48,6 @@ class RunTables(Tables):
 
     def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
         return [run_from(row) for row in self.database.select(Q.get_runs, state=state, limit=limit)]
-
-    def find_runs(self, wanted: RunFilter = ANY_RUN) -> list[RunDefinition]:
-        start = self.get_run(WorkflowId(wanted.before)) if wanted.before else None
-        if wanted.before and start is None:
-            return []
-        asked = {
-            **asdict(wanted),
-            "roots": int(wanted.roots),
-            "beyond": wanted.prefix + LAST_CHARACTER,
-            "latest": start.created if start is not None else _LATEST,
-            "text": _anywhere(wanted.text),
-            "tag": next(iter(wanted.tags), ""),
-            "tags": list(wanted.tags),
-            "tag_count": len(wanted.tags),
-        }
-        query = Q.find_runs_tagged if wanted.tags else Q.find_runs_named if wanted.prefix else Q.find_runs
-        return [run_from(row) for row in self.database.select(query, **asked)]
 
     def are_over(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, bool]:
         rows = self.database.select(Q.are_over, ids=list(workflow_ids)) if workflow_ids else []
@@ -222,15 +202,6 @@ def _below(parent: str) -> dict[str, str]:
     return {"parent": parent, "beyond": f"{parent}0"}  # the zero comes after the slash
 
 
-def _anywhere(text: str) -> str:
-    """The pattern of texts that contain this one; empty for any."""
-    if not text:
-        return ""
-    for special in "!%_":
-        text = text.replace(special, f"!{special}")
-    return f"%{text.lower()}%"
-
-
 class ControlTables(Tables):
     """The ControlStore protocol."""
 
@@ -310,8 +281,8 @@ def _keys(tx: Transaction, workflow_id: str) -> list[str]:
 class RetentionTables(Tables):
     """The RetentionStore protocol."""
 
-    def delete_runs(self, ended_before: int, limit: int) -> int:
-        return self.database.write(partial(_delete_runs, before=ended_before, limit=limit))
+    def delete_runs(self, ended_before: int, limit: int, among: Sequence[str] | None = None) -> int:
+        return self.database.write(partial(_delete_runs, before=ended_before, limit=limit, among=among))
 
     def delete_tasks(self, ended_before: int, limit: int) -> int:
         return self.database.write(partial(_delete_loose_tasks, before=ended_before, limit=limit))
@@ -335,8 +306,10 @@ def _delete_loose_tasks(tx: Transaction, *, before: int, limit: int) -> int:
     return len(deleted)
 
 
-def _delete_runs(tx: Transaction, *, before: int, limit: int) -> int:
-    ended = tx.all(Q.ended_runs, before=before, long_ago=wall_ms() - UNTOLD_MS, limit=limit)
+def _delete_runs(tx: Transaction, *, before: int, limit: int, among: Sequence[str] | None) -> int:
+    asked = {"before": before, "long_ago": wall_ms() - UNTOLD_MS, "limit": limit}
+    query = Q.ended_runs if among is None else Q.ended_runs_among
+    ended = tx.all(query, ids=list(among or ()), **asked)
     ids = [row["workflow_id"] for row in ended]
     if ids:
         for query in (

@@ -24,6 +24,7 @@ from afl.runtime.stores.sql_store.history import HistoryTables, append_history
 from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
 from afl.runtime.stores.sql_store.origins import OriginTables
 from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
+from afl.runtime.stores.sql_store.run_lists import RunListTables
 from afl.runtime.stores.sql_store.runs import (
     ChildRunTables,
     ControlTables,
@@ -56,6 +57,7 @@ class SqlStore(
     TimerTables,
     SignalTables,
     RunTables,
+    RunListTables,
     ChildRunTables,
     OriginTables,
     ControlTables,
@@ -74,6 +76,7 @@ class SqlStore(
         self.database = database
         database.ensure(SCHEMA)
         database.ensure(USAGE_SCHEMA)
+        self.ensure_search()
 
     def commit(self, changes: IterationChanges) -> None:
         self._write_batch([changes])

@@ -166,7 +166,7 @@ class _Wanted:
 
 def forget(tx: Transaction, workflow_ids: Sequence[str]) -> None:
     """Remove all that is known of the use of these runs, as part of a transaction that removes the runs."""
-    for query in (_Q.forget_usage, _Q.forget_budgets, _Q.forget_reservations):
+    for query in (_Q.forget_usage, _Q.forget_costs, _Q.forget_budgets, _Q.forget_reservations):
         tx.run(query, ids=list(workflow_ids))
 
 
@@ -185,6 +185,8 @@ def _insert(tx: Transaction, record: UsageRecord, exchange: Exchange | None) -> 
         time=record.time,
         exchange=None if exchange is None else exchange.encode(),
     )
+    if record.cost_usd:
+        tx.run(_Q.add_cost, workflow_id=record.workflow_id, cost=_stored(record.cost_usd))
 
 
 def _record(row: Row) -> UsageRecord:

@@ -56,6 +56,12 @@ create index afl_runs_unsettled on afl_runs (workflow_id) where settled = 0 and 
 create index afl_runs_created on afl_runs (created, workflow_id);
 create index afl_runs_ended on afl_runs (ended) where ended > 0;
 create index afl_runs_origin on afl_runs (origin) where origin <> '';
+create index afl_runs_workflow on afl_runs (workflow_name, created, workflow_id);
+create index afl_runs_budget on afl_runs (workflow_id) where state = 'paused' and substr(reason, 1, 6) = 'budget';
+create index afl_runs_duration on afl_runs ((ended - created)) where ended > 0;
+-- Without those that are open: every commit of a run would move its entry.
+create index afl_runs_state on afl_runs (state, created, workflow_id)
+    where state in ('completed', 'failed', 'canceled', 'paused');
 create index afl_runs_children on afl_runs (parent_step) where parent_step <> '';
 -- Open ones that no step waits for.
 create index afl_runs_unawaited on afl_runs (parent_step) where parent_step <> '' and parent_told = 1 and ended = 0;

@@ -607,6 +607,14 @@ where r.ended > 0 and r.ended < :before
             and t.state in ('completed', 'failed', 'ignored', 'canceled')))
     and (r.parent_step = '' or r.parent_told = 1 or r.ended < :long_ago)
 order by r.ended limit :limit {skip_locked:r}
+-- name: ended_runs_among
+select r.workflow_id, r.runner_id from afl_runs r
+where r.workflow_id {in:ids} and r.ended > 0 and r.ended < :before
+    and (r.ended < :long_ago or not exists (
+        select 1 from afl_tasks t where t.workflow_id = r.workflow_id and t.workflow_id <> '' and t.hold = 'elsewhere'
+            and t.state in ('completed', 'failed', 'ignored', 'canceled')))
+    and (r.parent_step = '' or r.parent_told = 1 or r.ended < :long_ago)
+order by r.ended + 0 limit :limit {skip_locked:r}
 -- name: delete_run_steps
 delete from afl_steps where workflow_id {in:ids}
 -- name: delete_run_events
@@ -662,27 +670,19 @@ where r.created <= :latest and (:before = '' or r.created < :latest or r.workflo
     and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
     and (:roots = 0 or r.parent_step = '')
     and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
+    and (:tag_count = 0
+        or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
+    and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
+    and (:shorter = 0 or case when r.ended > 0 then r.ended else :clock end - r.created <= :shorter)
+    and (:cost_from = 0 or (select c.cost from afl_costs c where c.workflow_id = r.workflow_id) >= :cost_from)
+    and (:cost_to = 0
+        or coalesce((select c.cost from afl_costs c where c.workflow_id = r.workflow_id), 0) <= :cost_to)
     and (
         :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
         or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
         or lower(r.name) like :text escape '!'
     )
 order by r.created desc, r.workflow_id desc limit :limit
--- name: find_runs_tagged
-select r.*, '{}' as inputs from afl_runs r
-where r.workflow_id in (select t.workflow_id from afl_tags t where t.tag = :tag)
-    and r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
-    and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
-    and (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count
-    and (r.workflow_id >= :prefix and r.workflow_id < :beyond)
-    and (:roots = 0 or r.parent_step = '')
-    and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
-    and (
-        :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
-        or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
-        or lower(r.name) like :text escape '!'
-    )
-order by r.created + 0 desc, r.workflow_id desc limit :limit
 -- name: find_runs_named
 select r.*, '{}' as inputs from afl_runs r
 where r.workflow_id >= :prefix and r.workflow_id < :beyond
@@ -690,12 +690,104 @@ where r.workflow_id >= :prefix and r.workflow_id < :beyond
     and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
     and (:roots = 0 or r.parent_step = '')
     and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
+    and (:tag_count = 0
+        or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
+    and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
+    and (:shorter = 0 or case when r.ended > 0 then r.ended else :clock end - r.created <= :shorter)
+    and (:cost_from = 0 or (select c.cost from afl_costs c where c.workflow_id = r.workflow_id) >= :cost_from)
+    and (:cost_to = 0
+        or coalesce((select c.cost from afl_costs c where c.workflow_id = r.workflow_id), 0) <= :cost_to)
     and (
         :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
         or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
         or lower(r.name) like :text escape '!'
     )
 order by r.created + 0 desc, r.workflow_id desc limit :limit
+-- name: find_runs_among
+select r.*, '{}' as inputs from afl_runs r
+where r.workflow_id {in:ids}
+    and r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
+    and (:prefix = '' or (r.workflow_id >= :prefix and r.workflow_id < :beyond))
+    and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
+    and (:roots = 0 or r.parent_step = '')
+    and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
+    and (:tag_count = 0
+        or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
+    and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
+    and (:shorter = 0 or case when r.ended > 0 then r.ended else :clock end - r.created <= :shorter)
+    and (:cost_from = 0 or (select c.cost from afl_costs c where c.workflow_id = r.workflow_id) >= :cost_from)
+    and (:cost_to = 0
+        or coalesce((select c.cost from afl_costs c where c.workflow_id = r.workflow_id), 0) <= :cost_to)
+    and (
+        :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
+        or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
+        or lower(r.name) like :text escape '!'
+    )
+order by r.created + 0 desc, r.workflow_id desc limit :limit
+
+-- Ids of runs by one index each, for the lists above. Those along a state or a workflow come newest first.
+-- name: runs_in_state
+select workflow_id from afl_runs
+where state in ('completed', 'failed', 'canceled', 'paused') and state = :state
+    and (created, workflow_id) < (:latest, :behind)
+order by created desc, workflow_id desc limit :limit
+-- name: runs_of_workflow
+select workflow_id from afl_runs
+where workflow_name = :workflow and (created, workflow_id) < (:latest, :behind)
+order by created desc, workflow_id desc limit :limit
+-- name: runs_open
+select workflow_id from afl_runs where state in ('created', 'running') and state = :state limit :limit
+-- name: count_runs_in_state
+select count(*) as found from (
+    select 1 from afl_runs
+    where state in ('completed', 'failed', 'canceled', 'paused') and state = :state limit :limit
+) as counted
+-- name: count_runs_open
+select count(*) as found from (
+    select 1 from afl_runs where state in ('created', 'running') and state = :state limit :limit
+) as counted
+-- name: runs_tagged
+select workflow_id from afl_tags where tag = :tag limit :limit
+-- name: runs_by_duration
+select workflow_id from afl_runs
+where ended > 0 and ended - created >= :at_least and ended - created <= :at_most limit :limit
+-- name: runs_by_cost
+select workflow_id from afl_costs where cost >= :at_least and cost <= :at_most limit :limit
+-- name: nth_newest
+select created from afl_runs order by created desc, workflow_id desc limit 1 offset :number
+-- name: runs_waiting_elsewhere
+select distinct workflow_id from afl_tasks
+where hold = 'elsewhere' and state = 'pending' and via >= :via_from and via < :via_beyond
+-- name: runs_waiting_timer
+select distinct workflow_id from afl_tasks where hold = 'timer' and deadline > 0 and state = 'pending'
+-- name: runs_waiting_slot
+select distinct workflow_id from afl_tasks
+where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    and (hold = 'concurrency' or (concurrency_limit < 0 and hold = '' and not_before > {now}))
+-- name: runs_waiting_retry
+select distinct workflow_id from afl_tasks
+where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running') and failures > 0
+-- name: runs_waiting_budget
+select workflow_id from afl_runs where state = 'paused' and substr(reason, 1, 6) = 'budget'
+-- name: runs_waiting_agent
+select distinct workflow_id from afl_tasks where state = 'pending' and hold = ''
+
+-- From the open steps of the runs: of tasks that ended, a run may have thousands.
+-- name: open_work
+select t.workflow_id, t.name, t.task_list_name as task_list, t.state, t.hold, t.via, t.retried, t.rated, count(*) as count
+from (
+    select o.workflow_id, o.name, o.task_list_name, o.state, o.hold,
+        case when substr(o.via, 1, 4) = 'run:' then 'run:' else o.via end as via,
+        case when o.failures > 0 then 1 else 0 end as retried,
+        case when o.concurrency_limit < 0 and o.hold = '' and o.not_before > {now} then 1 else 0 end as rated
+    from afl_steps s cross join afl_tasks o
+    where s.workflow_id {in:ids} and s.state = 'state.EventTransmit'
+        and s.state <> 'state.statement.Complete' and s.state <> 'state.statement.Error'
+        and o.step_id = s.id {plain} and o.step_id <> '' and (o.state in ('pending', 'running')) is true
+) as t
+group by t.workflow_id, t.name, t.task_list_name, t.state, t.hold, t.via, t.retried, t.rated
+-- name: leading_inputs
+select workflow_id, substr(inputs, 1, cast(:length as integer)) as text from afl_inputs where workflow_id {in:ids}
 
 -- name: get_children
 select r.*, '{}' as inputs from afl_runs r

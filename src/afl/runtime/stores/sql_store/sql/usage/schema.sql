@@ -18,6 +18,14 @@ create index afl_usage_run on afl_usage (workflow_id, seq);
 create index afl_usage_time on afl_usage (time);
 create index afl_usage_exchanges on afl_usage (time) where exchange is not null;
 
+-- What the calls of a run cost in all, to find runs by it.
+create table afl_costs (
+    workflow_id text {binary} primary key,
+    cost {bigint} not null
+) {without_rowid};
+
+create index afl_costs_order on afl_costs (cost);
+
 create table afl_budgets (
     workflow_id text primary key,
     usd {bigint} check (usd >= 0),

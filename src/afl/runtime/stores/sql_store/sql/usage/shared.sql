@@ -6,6 +6,9 @@ insert into afl_usage (
     :workflow_id, :step_id, :task_id, :model, :input_tokens, :output_tokens, :cache_read_tokens, :cache_write_tokens,
     :cost, :time, :exchange
 )
+-- name: add_cost
+insert into afl_costs (workflow_id, cost) values (:workflow_id, :cost)
+on conflict (workflow_id) do update set cost = afl_costs.cost + excluded.cost
 -- name: get_usage
 select workflow_id, step_id, task_id, model, input_tokens, output_tokens, cache_read_tokens, cache_write_tokens,
     cost, time from afl_usage where workflow_id = :workflow_id order by seq
@@ -63,6 +66,8 @@ delete from afl_reservations where workflow_id = :workflow_id and owner {in:owne
 
 -- name: forget_usage
 delete from afl_usage where workflow_id {in:ids}
+-- name: forget_costs
+delete from afl_costs where workflow_id {in:ids}
 -- name: forget_budgets
 delete from afl_budgets where workflow_id {in:ids}
 -- name: forget_reservations
