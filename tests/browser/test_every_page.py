@@ -13,6 +13,8 @@ from browser.seeds import Seeds
 
 PAGES: dict[str, Callable[[Seeds], str]] = {
     "runs": lambda seeds: "/runs",
+    "waiting runs": lambda seeds: "/runs?state=waiting",
+    "bulk": lambda seeds: "/bulk?action=cancel&state=waiting",
     "graph": lambda seeds: f"/runs/{seeds.completed}?view=graph",
     "timeline": lambda seeds: f"/runs/{seeds.completed}?view=timeline",
     "tree": lambda seeds: f"/runs/{seeds.completed}?view=tree",
