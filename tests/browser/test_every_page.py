@@ -14,6 +14,8 @@ from browser.seeds import Seeds
 PAGES: dict[str, Callable[[Seeds], str]] = {
     "overview": lambda seeds: "/overview",
     "runs": lambda seeds: "/runs",
+    "waiting runs": lambda seeds: "/runs?state=waiting",
+    "bulk": lambda seeds: "/bulk?action=cancel&state=waiting",
     "graph": lambda seeds: f"/runs/{seeds.completed}?view=graph",
     "timeline": lambda seeds: f"/runs/{seeds.completed}?view=timeline",
     "tree": lambda seeds: f"/runs/{seeds.completed}?view=tree",
