@@ -30,7 +30,13 @@ from afl.operations.spans import date
 _Action = StrEnum("_Action", {each.upper(): each for each in ACTION_NAMES})  # type: ignore[misc]
 _State = StrEnum("_State", {each.upper(): each for each in RUN_STATES})  # type: ignore[misc]
 _EACH_CALL = 500
-_DONE = {"retry": "Retrying", "cancel": "Canceled", "pause": "Paused", PRUNE: "Removed"}
+_DONE = {
+    "retry": "Retrying",
+    "rerun": "Started again:",
+    "cancel": "Canceled",
+    "pause": "Paused",
+    PRUNE: "Removed",
+}
 
 
 def _option(flag: str, metavar: str, text: str) -> Any:
@@ -59,7 +65,7 @@ def bulk(
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Retry, cancel, pause or prune every run that the filters find; at least one of them must be given.
+    """Retry, rerun, cancel, pause or prune every run that the filters find; at least one of them must be given.
 
     What would be hit is shown first, and asked about. Runs are done one by one, newest first; what was done stays
     done if the command is interrupted, and the same command goes on with the rest. Exit code 1 if some were not done.
@@ -68,6 +74,7 @@ def bulk(
 
       afl bulk cancel --state waiting:person --older-than 30d --dry-run
       afl bulk retry --state failed --tag team=data --within 24h
+      afl bulk rerun --workflow news.MorningPage --state failed --within 24h
       afl bulk pause --workflow news.MorningPage --yes
       afl bulk prune --state canceled --text berlin
     """

@@ -26,6 +26,7 @@ _SOURCE = {"+": "green", "-": "red", "@": "cyan"}
     second="SECOND",
     limit="--limit -n",
     examples="""
+        afl diff 01jd9k                         what is different from the run that it repeats
         afl diff 01jd3v 01jd9k                  what is different in the second run
         afl diff 01jd3v 01jd9k --json | jq .different
     """,

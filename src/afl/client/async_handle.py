@@ -133,8 +133,8 @@ class AsyncRunHandle:
         """Deliver a signal; `id` names this delivery, so that a repeated one changes nothing."""
         return await self._calls.call(send_signal, self.id, name, value, id=id)
 
-    async def compare(self, other: str) -> RunComparison:
-        """This run beside another one, what differs first."""
+    async def compare(self, other: str = "") -> RunComparison:
+        """This run beside another one, what differs first; without a name, behind the run that it repeats."""
         return await self._calls.call(compare_runs, self.id, other)
 
     async def query(self, name: str) -> Any:

@@ -132,8 +132,8 @@ class RunHandle:
         """Deliver a signal; `id` names this delivery, so that a repeated one changes nothing."""
         return self._calls.call(send_signal, self.id, name, value, id=id)
 
-    def compare(self, other: str) -> RunComparison:
-        """This run beside another one, what differs first."""
+    def compare(self, other: str = "") -> RunComparison:
+        """This run beside another one, what differs first; without a name, behind the run that it repeats."""
         return self._calls.call(compare_runs, self.id, other)
 
     def query(self, name: str) -> Any:

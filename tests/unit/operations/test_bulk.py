@@ -121,3 +121,17 @@ def test_a_word_that_is_no_action_is_refused(store: MemoryStore) -> None:
     for call in (preview_bulk, bulk_runs):
         with pytest.raises(InputError, match="'explode' is no bulk action"):
             call(store, "explode", state="failed")
+
+
+def test_ended_runs_are_started_again_once_each(store: MemoryStore) -> None:
+    ended = [started(store, "t.Do", n, team="data") for n in (1, -1, 2)]
+    started(store, "t.Ask", 1)
+    assert preview_bulk(store, "rerun", tags=["team=data"]).count == 3
+    first = bulk_runs(store, "rerun", tags=["team=data"], limit=2, by="ada")
+    assert (first.done, first.next) == (2, ended[1])
+    assert bulk_runs(store, "rerun", tags=["team=data"], limit=2).done == 1, "as after an interruption"
+    again = [run for run in store.find_runs(RunFilter(limit=100)) if run.origin]
+    assert sorted(run.origin for run in again) == sorted(ended)
+    assert {run.state for run in again} == {RunnerState.CREATED}
+    assert {run.tags["team"] for run in again} == {"data"}
+    assert bulk_runs(store, "rerun", tags=["team=data"]).done == 0

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from afl.kernel.errors import NotFoundError
+from afl.kernel.errors import InputError, NotFoundError
 from afl.operations.program.submission import submit_source
 from afl.operations.run.compare import ComparedStep, RunComparison, compare_runs
+from afl.operations.run.rerun import rerun
 from afl.operations.serialization import plain
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.local_runner import LocalRunner
@@ -124,3 +125,13 @@ def test_it_is_plain_data_and_an_unknown_run_is_said(store: MemoryStore) -> None
     assert plain(compare_runs(store, run, run))["different"] == 0
     with pytest.raises(NotFoundError):
         compare_runs(store, run, "nothing")
+
+
+def test_a_rerun_is_compared_with_the_run_that_it_repeats(store: MemoryStore) -> None:
+    first = ran(store, n=8)
+    with pytest.raises(InputError, match="neither a rerun nor a fork"):
+        compare_runs(store, first)
+    again = rerun(store, first, {"n": 10}).run
+    found = compare_runs(store, again)
+    assert (found.first.run, found.second.run) == (first, again)
+    assert [each.name for each in found.inputs if each.differs] == ["n"]

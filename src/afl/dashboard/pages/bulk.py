@@ -15,7 +15,13 @@ from afl.kernel.errors import AccessError, AgentFlowError
 from afl.operations.run.bulk import ACTION_NAMES, PRUNE, BulkResult, bulk_prune, bulk_runs, preview_bulk
 
 _EACH = 200
-_DONE = {"retry": "Retrying", "cancel": "Canceled", "pause": "Paused", PRUNE: "Removed"}
+_DONE = {
+    "retry": "Retrying",
+    "rerun": "Started again:",
+    "cancel": "Canceled",
+    "pause": "Paused",
+    PRUNE: "Removed",
+}
 
 
 async def preview(request: Request) -> Response:

@@ -12,14 +12,20 @@ from afl.operations.run.compare import RunComparison, compare_runs
 
 
 async def compare(request: Request) -> Response:
-    """The runs that the query names; a form for them, if it does not name both or one is not there."""
+    """The runs that the query names; a form for them, if it names none or one is not there.
+
+    A run alone is compared with the one that it repeats.
+    """
     first, second = (request.query_params.get(each, "").strip() for each in ("first", "second"))
     found: RunComparison | None = None
     problem = ""
-    if first and second:
+    if first:
         try:
             found = await ask(request, compare_runs, first, second)
-        except (NotFoundError, InputError) as error:
+            first, second = found.first.run, found.second.run
+        except InputError as error:
+            problem = str(error) if second else ""
+        except NotFoundError as error:
             problem = str(error)
     status = 404 if problem else 200
     context = {"found": found, "first": first, "second": second, "problem": problem}

@@ -14,6 +14,7 @@ from afl.kernel.error_text import error_text
 from afl.kernel.errors import AgentFlowError, CapabilityError, InputError
 from afl.operations.parameters import RunStateName, about
 from afl.operations.run import control
+from afl.operations.run.rerun import rerun
 from afl.operations.run.run_filters import (
     Longer,
     Match,
@@ -52,16 +53,32 @@ def _pause(store: PersistenceAPI, run: str, by: str) -> str:
     return control.pause(store, run, by=by).why
 
 
+def _rerun(store: PersistenceAPI, run: str, by: str) -> str:
+    rerun(store, run, by=by)
+    return ""
+
+
+def _anything(store: PersistenceAPI, run: str) -> bool:
+    return True
+
+
+def _never_again(store: PersistenceAPI, run: str) -> bool:
+    """Whether it was not started again yet: so an action that was interrupted can be repeated."""
+    return all(each.origin != run for each in store.get_runs_from(run))
+
+
 @dataclass(frozen=True)
 class _Action:
-    """What is done to a run (why it was not, if so), and the stored states of runs that it can be done to."""
+    """What is done to a run (why it was not, if so), and the runs that it can be done to: by stored state and more."""
 
     do: Callable[[PersistenceAPI, str, str], str]
     states: tuple[str, ...]
+    applies: Callable[[PersistenceAPI, str], bool] = _anything
 
 
 ACTIONS: dict[str, _Action] = {
     "retry": _Action(_retry, (RunnerState.FAILED, RunnerState.CANCELED)),
+    "rerun": _Action(_rerun, _OVER, _never_again),
     "cancel": _Action(_cancel, (*_OPEN, RunnerState.PAUSED)),
     "pause": _Action(_pause, _OPEN),
 }
@@ -149,7 +166,9 @@ def bulk_runs(
     limit: BulkLimit = 100,
     by: str = "",
 ) -> BulkResult:
-    """Retry, cancel or pause every run that the filters find, newest first; at least one filter must be given.
+    """Retry, rerun, cancel or pause every run that the filters find, newest first; at least one filter must be given.
+
+    Rerun starts ended runs again as new ones, with the same inputs; those that were started again before are left out.
 
     Each run is done for itself: what was done stays done if the call is interrupted, and doing it again passes it over.
     """
@@ -215,10 +234,13 @@ def _hits(store: PersistenceAPI, action: str, given: Mapping[str, Any], before: 
     """The runs that the filters find and the action can be done to, newest first."""
     filters = {name: value for name, value in given.items() if name != "state"}
     wanted = run_filter(**filters, before="" if before == FROM_START else before, limit=500)
-    states = ACTIONS[action].states if action in ACTIONS else _OVER
     if action not in ACTION_NAMES:
         raise InputError(f"{action!r} is no bulk action; expected one of {', '.join(ACTION_NAMES)}")
-    return matching(store, given.get("state", ""), wanted, states)
+    state = given.get("state", "")
+    if action == PRUNE:
+        return matching(store, state, wanted, _OVER)
+    found = matching(store, state, wanted, ACTIONS[action].states)
+    return (hit for hit in found if ACTIONS[action].applies(store, hit[0].workflow_id))
 
 
 def _attempt(store: PersistenceAPI, action: str, run: RunDefinition, by: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from afl.kernel.errors import InputError
 from afl.operations.parameters import Limit, Run, about
 from afl.operations.run import run_store
 from afl.operations.run.run_graph import step_word
@@ -94,12 +95,18 @@ class RunComparison:
 def compare_runs(
     store: PersistenceAPI,
     first: Run,
-    second: Annotated[str, about("The run to compare it with.")],
+    second: Annotated[
+        str,
+        about(
+            "The run to compare it with. Default: the run that the first one repeats, which then stands first."
+        ),
+    ] = "",
     *,
     limit: Limit = 200,
 ) -> RunComparison:
     """Compare two runs: program, inputs, steps, results, errors, durations and cost. What differs comes first."""
-    runs = run_store.find(store, first), run_store.find(store, second)
+    run = run_store.find(store, first)
+    runs = (run, run_store.find(store, second)) if second else (_origin(store, run), run)
     sides = [_Side(store, each) for each in runs]
     steps = _steps(*sides)
     different = [each for each in steps if each.differs]
@@ -115,6 +122,14 @@ def compare_runs(
         different=len(different),
         same=len(same),
     )
+
+
+def _origin(store: PersistenceAPI, run: RunDefinition) -> RunDefinition:
+    if not run.origin:
+        raise InputError(
+            f"run {run.workflow_id} is neither a rerun nor a fork of another run; name a run to compare it with"
+        )
+    return run_store.find(store, run.origin.partition("/")[0])
 
 
 class _Side:
