@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.dashboard.pages import approvals_bulk
+from afl.dashboard.pages.approvals_bulk import routes as bulk_routes
 from afl.dashboard.pages.parts import shown_texts, submitted, text_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.operations.people import approvals
@@ -119,7 +119,7 @@ def _url(view: ApprovalView) -> str:
 
 routes = [
     Route("/approvals", inbox),
-    *approvals_bulk.routes,
+    *bulk_routes,
     Route("/approvals/fragment/list", inbox_list),
     Route("/approvals/{approval}", approval),
     Route("/approvals/{approval}/fragment/state", approval_state),
