@@ -43,11 +43,12 @@ def _value(text: str, start: int) -> tuple[str, int]:
 
 
 def _words(value: Any) -> str:
-    if isinstance(value, dict):
-        return f"{{{len(value)}}}" if value else "{}"
-    if isinstance(value, list):
-        return f"[{len(value)}]" if value else "[]"
-    return json.dumps(value)
+    """A short list or object itself, and how many values a long one has."""
+    text = json.dumps(value, ensure_ascii=False)
+    if not isinstance(value, dict | list) or len(text) <= _MOST_VALUE:
+        return text
+    items = f"{len(value)} item{'' if len(value) == 1 else 's'}"
+    return f"[{items}]" if isinstance(value, list) else f"{{{items}}}"
 
 
 def _skipped(text: str, position: int) -> int:
