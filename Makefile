@@ -105,8 +105,9 @@ lowest: $(LOWEST)  ## unit and dashboard tests with the lowest versions that are
 chromium:  ## install Debian's Chromium, for the browser tests (about 15 s)
 	@.ci/chromium
 
-pictures: $(DEV)  ## draw the README's pictures anew (they are made by a browser test)
+pictures: $(DEV)  ## draw the pictures of the README and of docs/dashboard.md anew
 	@AFL_BROWSER=required AFL_PICTURES=docs/images $(PY) -m pytest -q tests/browser/test_pictures.py
+	@PYTHONPATH=tests $(PY) -m browser.pictures docs/images
 
 bench: $(DEV)  ## the figures: ratios against a raw limit of the same run
 	@$(PY) -m bench
