@@ -21,13 +21,14 @@ from afl.operations.operation import Operation
 from afl.operations.problems import Problem, Refusal, problem_of
 
 DOCS = f"{API}/docs"
+CHAT = "/v1/"
 _JSON = "application/json"
 _WORDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
 def is_api(path: str) -> bool:
     """Whether programs ask there, and get JSON; the page for people is none of it."""
-    return (path == API or path.startswith(f"{API}/")) and path != DOCS
+    return (path == API or path.startswith((f"{API}/", CHAT))) and path != DOCS
 
 
 def success(result: object) -> Response:
