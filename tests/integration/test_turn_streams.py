@@ -159,6 +159,26 @@ def test_an_unmodified_client_of_openai_reads_a_stream(server: tuple[str, str]) 
     tell(story)
 
 
+def test_the_same_key_again_is_the_same_turn(empty_sqlite_url: str) -> None:
+    model = SpeakingModel([says("one"), says("two")])
+    asked: Any = {
+        "model": "clerk",
+        "messages": [{"role": "user", "content": "1?"}, {"role": "user", "content": "2?"}],
+    }
+
+    async def story(url: str) -> list[str]:
+        async with clerk(empty_sqlite_url, model), openai_client(url) as client:
+            create = client.chat.completions.create
+            keys = ({"Idempotency-Key": key} for key in ("k1", "k1", "k2"))
+            answers = [await create(**asked, extra_headers=headers) for headers in keys]
+            with pytest.raises(APIStatusError, match="printable"):
+                await create(**asked, extra_headers={"Idempotency-Key": "k" * 201})
+        return [str(answer.choices[0].message.content) for answer in answers]
+
+    with server_of(empty_sqlite_url) as url:
+        assert asyncio.run(asyncio.wait_for(story(url), 60)) == ["one", "one", "two"]
+
+
 def test_a_schema_is_what_the_turn_must_deliver(empty_sqlite_url: str) -> None:
     schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
     given = [calls("submit_result", {"result": {"sum": 5}}) for _ in range(2)]

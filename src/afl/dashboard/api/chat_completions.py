@@ -18,9 +18,8 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from afl.client.http_client import KEY_HEADER
 from afl.client.store_client import StoreClient
-from afl.dashboard.api.requests import CHAT, RequestError
+from afl.dashboard.api.requests import CHAT, RequestError, read_key
 from afl.dashboard.streams import EventStream, user_of
 from afl.dashboard.turn_streams import TurnStreams, sent, streams_of
 from afl.kernel import codec
@@ -99,7 +98,7 @@ async def complete_chat(request: Request) -> Response:
     messages = [_said(each) for each in wanted.messages]
     streams, user, client = streams_of(request), user_of(request), _client(request)
     streams.limit.check(user)
-    key = request.headers.get(KEY_HEADER)
+    key = read_key(request)
     ask = partial(client.call, chat, wanted.model, messages, result=wanted.schema, correlation=key)
     turn = await run_sync(ask)
     answer = _Answer(turn, wanted, int(time.time()))
