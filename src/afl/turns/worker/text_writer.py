@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from afl.kernel.errors import AgentFlowError
@@ -41,6 +41,7 @@ class TextWriter:
     def __init__(self, engine: L0Engine) -> None:
         self._engine = engine
         self._unstored: set[_Said] = set()
+        self._begun = asyncio.Event()  # a model has said its first piece, which is not kept waiting
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
@@ -49,6 +50,8 @@ class TextWriter:
         said = _Said(head, step_id)
 
         def say(text: str) -> None:
+            if not said.pieces:
+                self._begun.set()
             said.pieces.append(text)
             self._unstored.add(said)
             if self._task is None or self._task.done():
@@ -65,16 +68,19 @@ class TextWriter:
             self._task.cancel()
 
     async def _store_all(self) -> None:
-        pause = FIRST_SECONDS
+        took = 0.0
         while True:
-            await asyncio.sleep(pause)
+            self._begun.clear()
+            await asyncio.sleep(max(FIRST_SECONDS, took * _SHARE))
             if not self._unstored:
                 return
             texts = [said.text() for said in self._unstored]
             self._unstored.clear()
             began = time.monotonic()
             await self._store(texts)
-            pause = max(EACH_SECONDS, (time.monotonic() - began) * _SHARE)
+            took = time.monotonic() - began
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._begun.wait(), EACH_SECONDS)
 
     async def _store(self, texts: list[LiveText]) -> None:
         try:
