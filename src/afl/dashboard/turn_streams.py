@@ -88,6 +88,8 @@ def _words(event: AgentEvent) -> str:
     """Text while it comes; once it is in a card, the transcript has it."""
     if event.ends_turn:
         return "event: over\ndata: {}\n\n"
+    if event.kind in (EventKind.MESSAGE, EventKind.STEP):
+        return f"id: {event.position}\nevent: stored\ndata: {{}}\n\n"
     if event.kind != EventKind.TEXT or EventPosition.of(event.position).done:
         return ""
     return f"id: {event.position}\nevent: words\ndata: {json.dumps(event.text)}\n\n"
