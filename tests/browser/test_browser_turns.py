@@ -44,6 +44,16 @@ def test_a_message_is_sent_and_its_turn_is_followed_live(page: Page, live: LiveS
     expect(page.get_by_role("region", name="Transcript")).to_contain_text("success")
 
 
+def test_text_is_shown_while_the_model_speaks(page: Page, live: LiveSystem, seeds: Seeds) -> None:
+    turn = live.do(turns.send, live.settings, "clerk", "Talk about jam")
+    page.goto(f"/turns/{turn.agent_turn_id}")
+    now = transcript(page).get_by_role("listitem").filter(has_text="says now")
+    expect(now).to_contain_text("It takes a while")
+    live.open_gate("jam")
+    expect(transcript(page)).to_contain_text("It takes a while to tell.")
+    expect(now).to_have_count(0)
+
+
 def test_a_turn_that_another_process_sends_appears(page: Page, live: LiveSystem, seeds: Seeds) -> None:
     page.goto("/agents/clerk")
     rows = page.get_by_role("table", name="Turns of clerk").locator("tbody tr")

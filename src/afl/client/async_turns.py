@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar, overload
 
 from afl.client.async_calls import AsyncCalls
 from afl.models.result_type import result_type
 from afl.operations.turn import turn_reasons, turn_view, turns
+from afl.operations.turn.turn_event_pages import read_turn_events
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import TurnView
 from afl.operations.turn.turn_wait import wait
 from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
 from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.model import TurnRef
+from afl.turns.turn_events import AgentEvent
 
 T = TypeVar("T")
 _LONG_POLL_SECONDS = 2.0
@@ -71,6 +73,33 @@ class AsyncTurns:
         turn = await self.send(agent, text, result=result)
         delivered = await self.result(turn.agent_turn_id, timeout=timeout)
         return delivered if result is None else delivered.value(result)
+
+    async def stream(
+        self, agent: str, text: str, *, result: Any = None, after: str = ""
+    ) -> AsyncIterator[AgentEvent]:
+        """Ask an agent for a turn, as `send` does, and tell what happens in it, as `events` does.
+
+        Who stops reading does not stop the turn.
+        """
+        turn = await self.send(agent, text, result=result, after=after)
+        async for event in self.events(turn.agent_turn_id):
+            yield event
+
+    async def events(self, turn: str, *, after: str = "") -> AsyncIterator[AgentEvent]:
+        """What happens in a turn of any worker: its steps, what its model says, its calls and results, its end.
+
+        From its beginning, or from the `position` of an event that was seen before, until the turn is over. Who reads
+        on from a position misses nothing and repeats nothing.
+        """
+        while True:
+            page = await self._calls.poll(read_turn_events, turn, after=after, wait=_LONG_POLL_SECONDS)
+            if page is None:
+                continue
+            for event in page.events:
+                yield event
+            if page.over:
+                return
+            after = page.position
 
     async def show(self, turn: str) -> TurnView:
         """A turn as a transcript."""

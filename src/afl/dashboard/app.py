@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Route
 from afl import __version__
 from afl.dashboard import login
 from afl.dashboard.api import requests
+from afl.dashboard.api.chat_completions import chat_routes
 from afl.dashboard.api.requests import is_api
 from afl.dashboard.api.routes import api_routes
 from afl.dashboard.authentication import Authentication
@@ -26,6 +27,7 @@ from afl.dashboard.middleware import METRICS, Defects, Headers, PayloadLimit
 from afl.dashboard.rendering import ThreadLimits, page
 from afl.dashboard.sessions import Sessions
 from afl.dashboard.streams import line_stream_limit, live_page_limit
+from afl.dashboard.turn_streams import TurnStreams
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.metrics import CONTENT_TYPE
 from afl.kernel.settings import Settings
@@ -71,7 +73,11 @@ def _lifespan(settings: Settings, store: PersistenceAPI | None) -> Life:
             app.state.store = store if store is not None else stack.enter_context(opened(settings))
             app.state.hub = Hub(app.state.store, settings)
             stack.callback(app.state.hub.close)
-            yield
+            app.state.turn_streams = TurnStreams(settings)
+            try:
+                yield
+            finally:
+                await app.state.turn_streams.close()
 
     return life
 
@@ -83,6 +89,7 @@ def _routes() -> list[BaseRoute]:
         Route(METRICS, _metrics),
         *login.routes,
         *api_routes(),
+        *chat_routes(),
         *pages,
     ]
 

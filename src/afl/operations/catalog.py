@@ -117,7 +117,9 @@ OPERATIONS: tuple[Operation, ...] = (
     _turns("show_turn", "turn.turn_view:show", "GET /turns/{name}", LOOK, "Show a turn as a transcript"),
     _turns("why_turn", "turn.turn_reasons:why", "GET /turns/{name}/why", LOOK, "Explain why a turn is stuck"),
     _turns("wait_for_turn", "turn.turn_wait:wait", "GET /turns/{turn}/wait", LOOK, "Wait for a turn's end", waits=True),
+    _turns("turn_events", "turn.turn_event_pages:read_turn_events", "GET /turns/{turn}/events", LOOK, "Read what happened in a turn", waits=True),
     _turns("send_turn", "turn.turns:send", "POST /turns", ACT, "Ask an agent for a turn", subject="agent"),
+    _turns("chat_turn", "turn.turn_chat:chat", "", ACT, "Ask an agent for a turn with what was said before", subject="agent"),
     _turns("stop_turn", "turn.turns:stop", "POST /turns/{name}/stop", ACT, "End a turn"),
     _turns("search_turns", "search:search_turns", "GET /search/turns", LOOK, "Find turns and agents"),
     # the fleet

@@ -18,14 +18,17 @@ from afl.turns.errors import TurnFailed
 from afl.turns.model import Limits, TurnRef
 from afl.turns.tools.local import ToolCall, current_call, local_tool
 from afl.turns.tools.service import ToolService
+from afl.turns.turn_events import AgentEvent, EventKind
 from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.worker import Worker
 
 __all__ = [
     "AgentDefinition",
+    "AgentEvent",
     "Agents",
     "Conversation",
     "Delivered",
+    "EventKind",
     "L0Engine",
     "Limits",
     "ToolCall",

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol, TypeVar
 
 from afl.kernel.database import Database, Transaction
+from afl.kernel.notify import Notifier, open_notifier
 from afl.turns.bus.base import Bus
 from afl.turns.bus.relay import Relay
 from afl.turns.cardbox.cards import NewCard
@@ -28,6 +29,7 @@ from afl.turns.primitives.wakeup import wakeup
 from afl.turns.protocol.events import state_event
 from afl.turns.statuses import WakeupReason
 from afl.turns.store.tables import ensure_tables
+from afl.turns.topics import changed_topic, turn_topic
 from afl.turns.tracing import record_end
 
 T = TypeVar("T")
@@ -58,6 +60,7 @@ class L0Engine:
         self.limits = limits or Limits()
         self.relay = Relay(database, bus)
         self.workers: list[LocalWorker] = []  # those of this process
+        self.notifier: Notifier = open_notifier(database)  # for those who read a turn's events
         ensure_tables(database)
 
     async def start(self, *, relay: bool = True) -> None:
@@ -69,6 +72,7 @@ class L0Engine:
     async def close(self) -> None:
         await self.relay.close()
         await self.bus.close()
+        self.notifier.close()
 
     async def run(self, work: Callable[[Transaction], T]) -> T:
         """A transaction, and after its commit the signals of the result it returned."""
@@ -129,6 +133,12 @@ class L0Engine:
         """Publish messages outside of the outbox, best effort: `evt.*.state`, `evt.*.step`, wake-ups."""
         for message in messages:
             self.bus.publish(message)
+            if topic := changed_topic(message):
+                self.notifier.notify(topic)
+
+    def changed(self, turn_id: str) -> None:
+        """Notify those who read the events of a turn that there is something new."""
+        self.notifier.notify(turn_topic(turn_id))
 
     def enqueue(self, tx: Transaction, context: TurnContext, intent: SpawnIntent) -> L0Result:
         return enqueue(tx, context, intent, self.limits)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from afl.models import Reply, Request, ScriptedModel, Text, ToolUse, Usage
 from afl.models.messages import StopReason, ToolResult
+from afl.models.model import OnText
 from afl.turns import agent
 
 __all__ = ["clerk", "model"]
@@ -42,5 +43,17 @@ def answer(request: Request) -> Reply | str:
     return Reply((Text("I look it up."), ToolUse("one", name, given)), StopReason.TOOL_USE, Usage(900, 40))
 
 
-model = ScriptedModel(answer, name="claude-sonnet-4-6")
+class Speaker(ScriptedModel):
+    """Asked to talk, it stops in the middle of its answer until a file of that name is there."""
+
+    def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
+        words = said(request).split()
+        if words[0] != "Talk" or on_text is None:
+            return super().complete(request, on_text)
+        on_text("It takes a while ")
+        ask_back_room(words[-1])
+        return Reply((Text("It takes a while to tell."),), model=self.name)
+
+
+model = Speaker(answer, name="claude-sonnet-4-6")
 clerk = agent("clerk", "You know the shop.", tools=[stock, ask_back_room])

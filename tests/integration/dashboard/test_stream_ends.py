@@ -9,6 +9,8 @@ from contextlib import asynccontextmanager
 import httpx2
 import pytest
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
 from support.dashboards import API, SOURCE, TOKENS, client_of, served, with_users
 
 from afl.dashboard import live, sessions, streams
@@ -114,7 +116,10 @@ def test_streams_with_a_connection_of_their_own_end_too(
         finally:
             closed.append("closed")
 
-    monkeypatch.setattr(turns, "_pieces", endless)
+    async def stream(request: Request, name: str) -> Response:
+        return streams.event_stream(request, endless())
+
+    monkeypatch.setattr(turns, "stream_words", stream)
 
     async def story() -> list[str]:
         async with (

@@ -1,72 +1,86 @@
-"""What an agent says while it says it, over a real NATS server."""
+"""What an agent says while it says it, in the transcript of its turn."""
 
 from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator, Iterator
 
 import httpx2
-from support.dashboards import served, settings_for
+import pytest
+from support.dashboards import TOKENS, served, with_users
 from support.turns_house import House
 
 from afl.kernel.database import connect
-from afl.turns.bus import open_bus
-from afl.turns.message import Message
-from afl.turns.protocol.subjects import chunk_subject
+from afl.operations.access import Role
+from afl.turns.model import Head
+from afl.turns.store.live_text import LiveText, store_texts
+from afl.turns.store.steps import read_steps
+from afl.turns.transitions import finish
 
 SECONDS = 60.0
 PROJECT = "words"
-WORDS = "so <b>be</b> it"
+SAID = "so <b>be</b> it"
 
 
-def chunk(turn: str, text: str) -> Message:
-    payload = {"agent_turn_id": turn, "step_id": "s", "chunk_type": "content", "content": text, "index": 0}
-    return Message(chunk_subject(PROJECT, "public", "ada"), {}, payload)
+@pytest.fixture
+def house(store_url: str) -> Iterator[House]:
+    with connect(store_url) as database:
+        yield House(database, PROJECT)
 
 
-def test_the_words_of_one_turn_are_heard(store_url: str, nats_url: str) -> None:
-    database = connect(store_url)
-    turn = House(database, PROJECT).dispatched("ada").active_agent_turn_id or ""
-
-    async def first_words(address: str) -> str:
-        """Said again and again until they are heard: who does not listen yet misses them."""
-        bus = open_bus(database, nats_url)
-        await bus.start()
-
-        async def say() -> None:
-            while True:
-                bus.publish(chunk("turn_other", "not these"))
-                bus.publish(chunk(turn, WORDS))
-                await asyncio.sleep(0.02)
-
-        speaker = asyncio.create_task(say())
-        url = f"{address}/turns/{turn}/words/ada"
-        try:
-            async with (
-                asyncio.timeout(SECONDS),
-                httpx2.AsyncClient(timeout=SECONDS) as client,
-                client.stream("GET", url) as answer,
-            ):
-                async for line in answer.aiter_lines():
-                    if line.startswith("data: "):
-                        return str(json.loads(line.removeprefix("data: ")))
-        finally:
-            speaker.cancel()
-            await asyncio.gather(speaker, return_exceptions=True)
-            await bus.close()
-        raise AssertionError("the stream ended without a word")
-
-    with served(settings_for(store_url, bus=nats_url, project=PROJECT)) as address:
-        assert asyncio.run(first_words(address)) == WORDS
-        page = httpx2.get(f"{address}/turns/{turn}").text
-        assert f'data-words-src="/turns/{turn}/words/ada"' in page
-    database.close()
+def say(house: House, head: Head, text: str) -> None:
+    turn = head.active_agent_turn_id or ""
+    step = house.read(lambda tx: read_steps(tx, PROJECT, turn))[-1].step_id
+    live = LiveText(PROJECT, head.agent_id, turn, step, head.turn_epoch, text)
+    house.write(lambda tx: store_texts(tx, [live]))
 
 
-def test_without_a_bus_there_is_nothing_to_hear(store_url: str) -> None:
-    database = connect(store_url)
-    turn = House(database, PROJECT).dispatched("ada").active_agent_turn_id or ""
-    with served(settings_for(store_url, project=PROJECT)) as address:
-        assert "data-words-src" not in httpx2.get(f"{address}/turns/{turn}").text
-        assert "data: " not in httpx2.get(f"{address}/turns/{turn}/words/ada").text
-    database.close()
+async def events(answer: httpx2.Response) -> AsyncIterator[tuple[str, object]]:
+    name = ""
+    async with asyncio.timeout(SECONDS):
+        async for line in answer.aiter_lines():
+            if line.startswith("event: "):
+                name = line.removeprefix("event: ")
+            elif line.startswith("data: "):
+                yield name, json.loads(line.removeprefix("data: "))
+
+
+def test_the_words_of_one_turn_are_heard_from_any_worker(store_url: str, house: House) -> None:
+    head, other = house.running("ada"), house.running("bob")
+    url = f"/turns/{head.active_agent_turn_id}/words/ada"
+
+    async def story(address: str) -> None:
+        headers = {"Authorization": f"Bearer {TOKENS[Role.VIEWER]}"}
+        async with httpx2.AsyncClient(base_url=address, headers=headers, timeout=SECONDS) as client:
+            page = await client.get(f"/turns/{head.active_agent_turn_id}")
+            assert f'data-words-src="{url}"' in page.text
+            say(house, other, "not these")
+            say(house, head, SAID)
+            async with client.stream("GET", url) as answer:
+                heard = events(answer)
+                assert await anext(heard) == ("words", SAID)
+                say(house, head, SAID + "!")
+                assert await anext(heard) == ("words", "!")
+                house.write(lambda tx: finish(tx, head, house.ending(head)))
+                assert await anext(heard) == ("over", {})
+
+    with served(with_users(store_url, project=PROJECT)) as address:
+        asyncio.run(story(address))
+
+
+def test_they_end_with_the_session_of_whoever_listens(store_url: str, house: House) -> None:
+    head = house.running("ada")
+    say(house, head, SAID)
+
+    async def story(address: str) -> None:
+        async with httpx2.AsyncClient(base_url=address, timeout=SECONDS) as client:
+            assert (await client.post("/login", data={"token": TOKENS[Role.VIEWER]})).status_code == 303
+            async with client.stream("GET", f"/turns/{head.active_agent_turn_id}/words/ada") as answer:
+                heard = events(answer)
+                assert await anext(heard) == ("words", SAID)
+                await client.post("/logout")
+                assert await anext(heard) == ("leave", {})
+
+    with served(with_users(store_url, project=PROJECT)) as address:
+        asyncio.run(story(address))

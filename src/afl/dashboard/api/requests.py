@@ -21,13 +21,14 @@ from afl.operations.operation import Operation
 from afl.operations.problems import Problem, Refusal, problem_of
 
 DOCS = f"{API}/docs"
+CHAT = "/v1/"
 _JSON = "application/json"
 _WORDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 
 
 def is_api(path: str) -> bool:
     """Whether programs ask there, and get JSON; the page for people is none of it."""
-    return (path == API or path.startswith(f"{API}/")) and path != DOCS
+    return (path == API or path.startswith((f"{API}/", CHAT))) and path != DOCS
 
 
 def success(result: object) -> Response:
@@ -71,14 +72,20 @@ async def read_arguments(operation: Operation, request: Request) -> dict[str, An
         found |= _converted(operation, await _body(operation, request), strict=True)
     else:
         found |= _converted(operation, _query(operation, request), strict=False)
-    if operation.key and (key := request.headers.get(KEY_HEADER)):
-        if len(key) > LONGEST_KEY or not (key.isascii() and key.isprintable()):
-            raise RequestError(f"{KEY_HEADER} takes at most {LONGEST_KEY} printable characters")
+    if operation.key and (key := read_key(request)):
         found[operation.key] = key
     missing = [each.name for each in operation.parameters if is_required(each) and each.name not in found]
     if missing:
         raise RequestError(f"{operation.name} needs {', '.join(missing)}")
     return found
+
+
+def read_key(request: Request) -> str | None:
+    """The key that makes of several attempts one; None if there is none."""
+    key = request.headers.get(KEY_HEADER) or None
+    if key is not None and (len(key) > LONGEST_KEY or not (key.isascii() and key.isprintable())):
+        raise RequestError(f"{KEY_HEADER} takes at most {LONGEST_KEY} printable characters")
+    return key
 
 
 def is_required(parameter: inspect.Parameter) -> bool:

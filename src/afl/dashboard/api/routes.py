@@ -15,6 +15,7 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from afl.client.store_client import StoreClient
 from afl.dashboard.api.description import describe_api
+from afl.dashboard.api.event_streams import STREAMS, wants_stream
 from afl.dashboard.api.manual import about_api, show_manual
 from afl.dashboard.api.requests import read_arguments, success
 from afl.operations.catalog import API, PUBLIC
@@ -37,9 +38,12 @@ def _route(operation: Operation) -> str:
 def _endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
     async def answer(request: Request) -> Response:
         client: StoreClient = request.state.client
+        stream = STREAMS.get(operation.name) if wants_stream(request) else None
         subject = str(request.path_params.get(operation.subject, ""))
         await run_sync(client.check, operation, subject)
         arguments = await read_arguments(operation, request)
+        if stream is not None:
+            return await stream(request, arguments)
         limiter = request.app.state.threads.of(operation)
         async with _watched(operation, request) as gone:
             call = partial(client.call, operation.function, **arguments, **gone)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -19,46 +18,18 @@ from afl.dashboard.pages.parts import Part, ask_soon, of_part, text_of
 from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.pages.tasks import skipped
 from afl.dashboard.rendering import flash_redirect, fragment, page
-from afl.dashboard.streams import apart, event_stream
-from afl.kernel.errors import AgentFlowError, InputError
-from afl.kernel.settings import Settings
+from afl.dashboard.turn_streams import stream_words
+from afl.kernel.errors import InputError
 from afl.operations.search import search_turns
 from afl.operations.turn import turn_reasons, turn_view, turns
 from afl.operations.turn.turn_view import CardView, StepView, TurnView
-from afl.operations.turn.turn_wait import follow
 from afl.operations.turn.turns import AgentLine
 from afl.turns.store.turn_queries import pulse
-
-LOCAL = "local"
-
-
-def has_words(settings: Settings) -> bool:
-    """Whether words of other processes can be heard."""
-    return settings.bus != LOCAL
 
 
 async def words(request: Request) -> Response:
     """Pieces of text of one turn, for as long as the browser listens."""
-    settings: Settings = request.app.state.settings
-    agent, turn = request.path_params["agent"], request.path_params["turn"]
-    return event_stream(request, _pieces(settings, agent, turn))
-
-
-async def _pieces(settings: Settings, agent: str, turn: str) -> AsyncGenerator[str, None]:
-    yield "retry: 3000\n\n"
-    if not has_words(settings):
-        return
-    try:
-        async for event in apart(follow(settings, agent, words=True)):
-            if event.payload.get("agent_turn_id") != turn:
-                continue
-            if event.kind == "chunk" and event.payload.get("chunk_type") == "content":
-                yield f"event: words\ndata: {json.dumps(event.payload.get('content', ''))}\n\n"
-            elif event.kind == "task":
-                yield "event: over\ndata: {}\n\n"
-                return
-    except AgentFlowError:
-        yield "event: over\ndata: {}\n\n"  # no such agent, or no bus: the transcript itself still grows
+    return await stream_words(request, request.path_params["turn"])
 
 
 THOUGHT, CALL, RESULT, DELIVERABLE = "agent.thought", "tool.call", "tool.result", "task.deliverable"
@@ -210,7 +181,6 @@ async def _turn(request: Request) -> dict[str, Any]:
         "turn": view.turn,
         "entries": transcript(view),
         "reason": reason,
-        "words": has_words(request.app.state.settings),
     }
 
 

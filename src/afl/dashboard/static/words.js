@@ -1,17 +1,29 @@
-// What an agent says while it says it: pieces of text are added to <div data-words data-words-src="...">. When the step
-// is stored, the transcript is fetched again with the whole card, and the pieces go.
+// What an agent says while it says it: pieces of text come from the address in <div data-words data-words-src="...">.
+// The transcript is fetched again whenever the turn changes; what is not in it yet is then put back. When the step is
+// stored, the transcript has the whole card, and the pieces go.
 
 const place = () => document.querySelector("[data-words]");
 const first = place();
+let said = "";
+
+function show() {
+  const shown = place();
+  if (!shown) return;
+  shown.textContent = said; // whatever it says stays text
+  shown.closest("li").hidden = said === "";
+}
 
 if (first?.dataset.wordsSrc) {
   const source = new EventSource(first.dataset.wordsSrc);
   source.addEventListener("words", (event) => {
-    const shown = place();
-    if (!shown) return source.close();
-    shown.append(JSON.parse(event.data)); // as a text node: whatever it says stays text
-    shown.closest("li").hidden = false;
+    said += JSON.parse(event.data);
+    show();
+  });
+  source.addEventListener("stored", () => {
+    said = "";
+    show();
   });
   source.addEventListener("over", () => source.close());
+  document.addEventListener("afl:swapped", show);
   window.addEventListener("pagehide", () => source.close());
 }

@@ -26,7 +26,13 @@ async def call_model(services: WorkerServices, state: TurnState) -> Reply:
     stream = _Stream(services, state)
     stream.publish("start")
     try:
-        reply = await services.complete(request, lambda text: stream.publish("content", text))
+        with services.texts.of(state.head, state.step_id) as say:
+
+            def on_text(text: str) -> None:
+                stream.publish("content", text)
+                say(text)
+
+            reply = await services.complete(request, on_text)
     except Exception as error:
         stream.publish("end", metadata={"error": str(error)})
         raise

@@ -20,6 +20,7 @@ from afl.models.conversation import CORRECTIONS
 from afl.models.model import OnText, complete
 from afl.turns.engine import L0Engine
 from afl.turns.tools.local import Toolbox, ToolCaller
+from afl.turns.worker.text_writer import TextWriter
 from afl.turns.worker.turn_state import TurnStateLoader
 
 T = TypeVar("T")
@@ -70,6 +71,7 @@ class WorkerServices:
     def __post_init__(self) -> None:
         self.states = TurnStateLoader(self.toolbox)
         self.tools = ToolCaller()
+        self.texts = TextWriter(self.engine)
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """A transaction; the caller publishes its results."""
@@ -100,6 +102,7 @@ class WorkerServices:
 
     def close(self) -> None:
         self.tools.close()
+        self.texts.close()
 
 
 def _call_in_loop(loop: asyncio.AbstractEventLoop, on_text: OnText, text: str) -> None:

@@ -1,0 +1,86 @@
+"""A turn that is asked for with the whole conversation before it, as chat front ends send it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from afl.kernel.database import Transaction
+from afl.kernel.errors import InputError
+from afl.kernel.settings import Settings
+from afl.operations.turn.turns import known_agent, with_agents
+from afl.turns.agents import USER, Agents
+from afl.turns.cardbox import cards as contents
+from afl.turns.cardbox.boxes import create_box
+from afl.turns.cardbox.card_store import save_cards
+from afl.turns.cardbox.cards import NewCard
+from afl.turns.model import TurnRef
+from afl.turns.statuses import BoxKind, CardType
+from afl.turns.store.steps import read_steps
+
+ASSISTANT = "assistant"
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One message of a conversation: of the user, or of the assistant."""
+
+    role: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class TokenUsage:
+    """What the models of a turn used."""
+
+    input: int
+    output: int
+
+
+def chat(
+    settings: Settings,
+    agent: str,
+    messages: Sequence[Said],
+    *,
+    result: Mapping[str, Any] | None = None,
+    correlation: str | None = None,
+) -> TurnRef:
+    """Ask an agent for a turn with the last message; it reads the others before it."""
+    if not messages or messages[-1].role == ASSISTANT:
+        raise InputError("the last message must be one of the user")
+
+    async def work(agents: Agents) -> TurnRef:
+        await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
+        earlier = [_card(each, agent) for each in messages[:-1]]
+        history = [await _box(agents, earlier)] if earlier else []
+        last = messages[-1].text
+        return await agents.send(agent, last, history=history, result=result, correlation_id=correlation)
+
+    return with_agents(settings, work)
+
+
+def _card(said: Said, agent: str) -> NewCard:
+    """The cards of an assistant's message are deliverables of no turn, which a model reads as its own words."""
+    if said.role == ASSISTANT:
+        return NewCard(CardType.TASK_DELIVERABLE, contents.text(said.text), agent)
+    return NewCard(CardType.TASK_INSTRUCTION, contents.text(said.text), USER)
+
+
+async def _box(agents: Agents, cards: Sequence[NewCard]) -> str:
+    def work(tx: Transaction) -> str:
+        save_cards(tx, agents.project, cards, agents.engine.limits)
+        return create_box(tx, agents.project, BoxKind.CONTEXT, [card.card_id for card in cards])
+
+    return await agents.engine.database.run("write", work)
+
+
+def usage_of(tx: Transaction, turn: TurnRef) -> TokenUsage:
+    """The tokens of all steps of a turn."""
+    found = [
+        step.metadata.get("llm_usage") or {} for step in read_steps(tx, turn.project_id, turn.agent_turn_id)
+    ]
+    return TokenUsage(
+        sum(int(each.get("input_tokens", 0)) for each in found),
+        sum(int(each.get("output_tokens", 0)) for each in found),
+    )

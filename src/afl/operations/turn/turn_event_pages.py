@@ -1,0 +1,62 @@
+"""What happens in a turn, by position: for the HTTP API, the client, and whoever polls."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+from msgspec import Meta
+
+from afl.kernel.database import Database, Transaction
+from afl.kernel.notify import open_notifier
+from afl.kernel.settings import Settings
+from afl.operations.parameters import Limit, LongPoll, Turn
+from afl.operations.turn.turns import find_turn, reading
+from afl.turns.model import TurnRef
+from afl.turns.topics import turn_topic
+from afl.turns.turn_events import AgentEventPage, EventPosition, read_turn_page
+
+_POLL_SECONDS = 1.0  # a notification may be lost
+
+TurnPosition = Annotated[
+    str, Meta(pattern=r"^(\d{1,15}(\.\d{1,15}){3})?$", description="The position of the last event.")
+]
+
+
+def read_turn_events(
+    settings: Settings, turn: Turn, *, after: TurnPosition = "", limit: Limit = 1_000, wait: LongPoll = 0
+) -> AgentEventPage:
+    """Read what happened in a turn after a position: its steps, what its model says, its calls and their results, its
+    end.
+
+    If there is nothing new and the turn goes on, what happens in the next `wait` seconds. Who reads on from a position
+    misses nothing and repeats nothing. With `Accept: text/event-stream` the HTTP API sends the events as they come,
+    until the turn is over; `Last-Event-ID` is the position.
+    """
+    place = EventPosition.of(after)
+    with reading(settings) as database:
+        found = database.read(lambda tx: find_turn(tx, settings.project, turn))
+        if not wait:
+            return _page(database, found, place, limit)
+        return _wait(database, found, place, limit, wait)
+
+
+def _wait(database: Database, turn: TurnRef, place: EventPosition, limit: int, wait: float) -> AgentEventPage:
+    until = time.monotonic() + wait
+    with (
+        open_notifier(database) as notifier,
+        notifier.subscribe([turn_topic(turn.agent_turn_id)]) as subscription,
+    ):
+        while True:
+            page = _page(database, turn, place, limit)
+            left = until - time.monotonic()
+            if page.events or page.over or left <= 0:
+                return page
+            subscription.wait(min(left, _POLL_SECONDS))
+
+
+def _page(database: Database, turn: TurnRef, place: EventPosition, limit: int) -> AgentEventPage:
+    def look(tx: Transaction) -> AgentEventPage:
+        return read_turn_page(tx, turn.project_id, turn.agent_turn_id, place, limit)
+
+    return database.read(look)

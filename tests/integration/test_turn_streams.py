@@ -1,0 +1,243 @@
+"""Turns over HTTP as they happen: server-sent events, and an unmodified client of OpenAI, against a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from openai import APIError, APIStatusError, AsyncOpenAI, AuthenticationError, PermissionDeniedError
+from openai.types.chat import ChatCompletionChunk
+from support.dashboards import TOKENS, served, with_users
+from support.speaking import SpeakingModel
+
+from afl.models.messages import Reply, StopReason, Text, ToolUse
+from afl.models.scripted import calls, says
+from afl.models.usage import Usage
+from afl.operations.access import Role
+from afl.turns import Agents, open_agents
+
+PIECES = ["It is ", "five", "."]
+
+
+def add(a: int, b: int) -> int:
+    """The sum of two numbers."""
+    return a + b
+
+
+def looks() -> Reply:
+    """Words, and a call."""
+    blocks = (Text("Let me see."), ToolUse("u1", "add", {"a": 2, "b": 3}))
+    return Reply(blocks, StopReason.TOOL_USE, Usage(7, 2))
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def server(request: pytest.FixtureRequest) -> Iterator[tuple[str, str]]:
+    """The addresses of a server and of its store."""
+    store: str = request.getfixturevalue(f"empty_{request.param}_url")
+    with served(with_users(store)) as url:
+        yield url, store
+
+
+@asynccontextmanager
+async def clerk(store: str, model: Any) -> AsyncIterator[Agents]:
+    async with open_agents(store, model=model) as agents:
+        await agents.define("clerk", "You add.", tools=[add])
+        yield agents
+
+
+def tell(story: Any) -> None:
+    asyncio.run(asyncio.wait_for(story(), 60))
+
+
+def openai_client(url: str, role: Role = Role.OPERATOR) -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=f"{url}/v1", api_key=TOKENS[role])
+
+
+def http_client(url: str, role: Role = Role.VIEWER) -> httpx2.AsyncClient:
+    return httpx2.AsyncClient(base_url=url, headers={"Authorization": f"Bearer {TOKENS[role]}"}, timeout=60)
+
+
+async def server_sent(response: httpx2.Response) -> AsyncIterator[dict[str, str]]:
+    event: dict[str, str] = {}
+    async for line in response.aiter_lines():
+        if line:
+            name, _, value = line.partition(": ")
+            event[name] = value
+        elif event:
+            yield event
+            event = {}
+
+
+def test_server_sent_events_go_on_after_the_last_one(server: tuple[str, str]) -> None:
+    url, store = server
+    model = SpeakingModel([calls("add", {"a": 2, "b": 3}), PIECES])
+    accept = {"Accept": "text/event-stream"}
+
+    async def story() -> None:
+        seen: list[dict[str, str]] = []
+        async with clerk(store, model) as agents, http_client(url) as http:
+            turn = (await agents.send("clerk", "2 and 3?")).agent_turn_id
+            path = f"/api/v1/turns/{turn}/events"
+            async with http.stream("GET", path, headers=accept) as response:
+                assert response.headers["content-type"].startswith("text/event-stream")
+                async for event in server_sent(response):
+                    seen.append(event)
+                    if event["event"] == "text":
+                        break  # the connection is lost while the model speaks
+            model.go_on()
+            again = {**accept, "Last-Event-ID": seen[-1]["id"]}
+            async with http.stream("GET", path, headers=again) as response:
+                async for event in server_sent(response):
+                    seen.append(event)
+                    if event["event"] == "text":
+                        model.go_on()
+            wrong = await http.get(path, headers={**accept, "Last-Event-ID": "x"})
+            assert (wrong.status_code, "no position" in wrong.text) == (422, True)
+            page = (await http.get(path, params={"after": seen[-2]["id"]})).json()
+            assert ([each["kind"] for each in page["events"]], page["over"]) == (["result"], True)
+        data = [json.loads(event["data"]) for event in seen]
+        assert [each["text"] for each in data if each["kind"] == "text"] == PIECES
+        others = [each["kind"] for each in data if each["kind"] != "text"]
+        assert others == ["step", "tool-call", "tool-result", "step", "message", "result"]
+
+    tell(story)
+
+
+def test_an_unmodified_client_of_openai_gets_an_answer(server: tuple[str, str]) -> None:
+    url, store = server
+    model = SpeakingModel([looks(), says("It is five.", usage=Usage(10, 3))])
+
+    async def story() -> None:
+        async with clerk(store, model), openai_client(url) as client:
+            assert [each.id async for each in await client.models.list()] == ["clerk"]
+            answer = await client.chat.completions.create(
+                model="clerk",
+                messages=[
+                    {"role": "system", "content": "Be brief."},
+                    {"role": "user", "content": "1 and 1?"},
+                    {"role": "assistant", "content": "Two."},
+                    {"role": "user", "content": [{"type": "text", "text": "2 and 3?"}]},
+                ],
+            )
+        assert (answer.choices[0].message.content, answer.choices[0].finish_reason) == ("It is five.", "stop")
+        assert answer.usage is not None
+        assert (answer.usage.prompt_tokens, answer.usage.completion_tokens) == (17, 5)
+        told = [(said.role, [str(block) for block in said.content]) for said in model.requests[0].messages]
+        assert [role for role, _ in told] == ["user", "assistant", "user"]
+        assert "Be brief." in str(told[0]) and "Two." in str(told[1]) and "2 and 3?" in str(told[2])
+
+    tell(story)
+
+
+def test_an_unmodified_client_of_openai_reads_a_stream(server: tuple[str, str]) -> None:
+    url, store = server
+    model = SpeakingModel([looks(), PIECES])
+
+    async def story() -> None:
+        chunks: list[ChatCompletionChunk] = []
+        async with clerk(store, model), openai_client(url) as client:
+            stream = await client.chat.completions.create(
+                model="clerk",
+                messages=[{"role": "user", "content": "2 and 3?"}],
+                stream=True,
+                stream_options={"include_usage": True},
+            )
+            async for chunk in stream:
+                chunks.append(chunk)
+                if chunk.choices and chunk.choices[0].delta.content in ("\n\nIt is ", *PIECES[1:]):
+                    model.go_on()
+        texts = [each.choices[0].delta.content or "" for each in chunks if each.choices]
+        assert "".join(texts) == "Let me see.\n\nIt is five."
+        assert chunks[-2].choices[0].finish_reason == "stop"
+        assert chunks[-1].usage is not None
+
+    tell(story)
+
+
+def test_the_same_key_again_is_the_same_turn(empty_sqlite_url: str) -> None:
+    model = SpeakingModel([says("one"), says("two")])
+    asked: Any = {
+        "model": "clerk",
+        "messages": [{"role": "user", "content": "1?"}, {"role": "user", "content": "2?"}],
+    }
+
+    async def story(url: str) -> list[str]:
+        async with clerk(empty_sqlite_url, model), openai_client(url) as client:
+            create = client.chat.completions.create
+            keys = ({"Idempotency-Key": key} for key in ("k1", "k1", "k2"))
+            answers = [await create(**asked, extra_headers=headers) for headers in keys]
+            with pytest.raises(APIStatusError, match="printable"):
+                await create(**asked, extra_headers={"Idempotency-Key": "k" * 201})
+        return [str(answer.choices[0].message.content) for answer in answers]
+
+    with server_of(empty_sqlite_url) as url:
+        assert asyncio.run(asyncio.wait_for(story(url), 60)) == ["one", "one", "two"]
+
+
+def test_a_schema_is_what_the_turn_must_deliver(empty_sqlite_url: str) -> None:
+    schema = {"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]}
+    given = [calls("submit_result", {"result": {"sum": 5}}) for _ in range(2)]
+
+    async def story(url: str) -> None:
+        wanted: Any = {"type": "json_schema", "json_schema": {"name": "Sum", "schema": schema}}
+        question: Any = {"model": "clerk", "messages": [{"role": "user", "content": "2 and 3?"}]}
+        async with clerk(empty_sqlite_url, SpeakingModel(given)), openai_client(url) as client:
+            answer = await client.chat.completions.create(**question, response_format=wanted)
+            assert json.loads(answer.choices[0].message.content) == {"sum": 5}
+            stream = await client.chat.completions.create(**question, response_format=wanted, stream=True)
+            texts = [chunk.choices[0].delta.content or "" async for chunk in stream]
+            assert json.loads("".join(texts)) == {"sum": 5}
+
+    with server_of(empty_sqlite_url) as url:
+        tell(lambda: story(url))
+
+
+@contextmanager
+def server_of(store: str) -> Iterator[str]:
+    with served(with_users(store)) as url:
+        yield url
+
+
+def test_refusals_and_failures_as_the_client_knows_them(empty_sqlite_url: str) -> None:
+    question: Any = {"model": "clerk", "messages": [{"role": "user", "content": "2 and 3?"}]}
+
+    async def story(url: str) -> None:
+        model = SpeakingModel([])  # it has no answer: the turn fails
+        async with clerk(empty_sqlite_url, model), openai_client(url) as client:
+            with pytest.raises(APIStatusError) as failed:
+                await client.chat.completions.create(**question)
+            assert (failed.value.status_code, len(model.requests)) == (500, 1)  # it was not asked again
+            with pytest.raises(APIError, match="failed"):
+                stream = await client.chat.completions.create(**question, stream=True)
+                [chunk async for chunk in stream]
+            for wrong in (
+                {"model": "nobody"},
+                {"n": 2},
+                {"messages": []},
+                {"messages": [{"role": "assistant", "content": "so"}]},
+                {"messages": [{"role": "tool", "content": "5", "tool_call_id": "x"}]},
+                {
+                    "messages": [
+                        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}
+                    ]
+                },
+                {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+            ):
+                with pytest.raises(APIStatusError) as refused:
+                    await client.chat.completions.create(**{**question, **wrong})
+                assert refused.value.status_code == 422
+            assert len(model.requests) == 2
+        async with openai_client(url, Role.VIEWER) as viewer:
+            with pytest.raises(PermissionDeniedError):
+                await viewer.chat.completions.create(**question)
+        async with AsyncOpenAI(base_url=f"{url}/v1", api_key="wrong") as stranger:
+            with pytest.raises(AuthenticationError):
+                await stranger.chat.completions.create(**question)
+
+    with server_of(empty_sqlite_url) as url:
+        tell(lambda: story(url))
