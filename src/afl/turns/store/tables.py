@@ -7,6 +7,7 @@ from afl.kernel.database import Database, Schema
 SCHEMAS = (
     Schema("afl.turns.store", "sql/spaces", component="turns-spaces"),
     Schema("afl.turns.store", "sql/tables", component="turns", base=2),
+    Schema("afl.turns.store", "sql/approvals", component="turns-approvals"),
     Schema("afl.turns.store", "sql/guards", component="turns-guards", base=2),
 )
 

@@ -26,6 +26,7 @@ from afl.kernel.near_names import near_name
 from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
 from afl.models.result_type import ResultType, result_type
+from afl.turns.tools.approval import ApprovalRule, Approve, Expired, approval_rule
 from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, failed, outcome_of
 
 TOOL_SECONDS = 120.0
@@ -66,6 +67,7 @@ class LocalTool:
     python: PythonTool
     after_execution: str = SUSPEND
     timeout: float = TOOL_SECONDS
+    approval: ApprovalRule | None = None  # which calls a person must approve
 
     @property
     def name(self) -> str:
@@ -76,6 +78,10 @@ class LocalTool:
         """As the model sees it."""
         return self.python.tool
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, for other code and for tests."""
+        return self.python.function(*args, **kwargs)
+
 
 def local_tool(
     function: Callable[..., Any] | PythonTool | LocalTool,
@@ -83,15 +89,24 @@ def local_tool(
     name: str = "",
     after_execution: str = SUSPEND,
     timeout: float = TOOL_SECONDS,
+    approve: Approve = False,
+    approve_timeout: float | None = None,
+    approve_expired: Expired = "reject",
 ) -> LocalTool:
-    """The tool a function is. `after_execution="terminate"`: its answer is the turn's deliverable."""
+    """The tool a function is. `after_execution="terminate"`: its answer is the turn's deliverable.
+
+    `approve`: a person is asked before it is called: True, the name of the group that is asked, or a function of the
+    arguments that returns one of these. Nobody answers in `approve_timeout` seconds: `approve_expired` says whether the
+    model is told so (reject) or the turn fails (fail).
+    """
     if isinstance(function, LocalTool):
         return function
     if after_execution not in AFTER_EXECUTION:
         raise InputError(f"after_execution is {after_execution!r}; expected suspend or terminate")
     if not timeout > 0:
         raise InputError(f"the timeout of a tool is {timeout!r}; expected seconds, more than 0")
-    return LocalTool(tool_from(function, name=name), after_execution, timeout)
+    rule = approval_rule(approve, approve_timeout, approve_expired)
+    return LocalTool(tool_from(function, name=name), after_execution, timeout, rule)
 
 
 class Toolbox:

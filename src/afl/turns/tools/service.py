@@ -176,7 +176,7 @@ class ToolService:
             dict(seen.input_schema),
             subject,
             AfterExecution(tool.after_execution),
-            {"timeout_seconds": tool.timeout},
+            {"timeout_seconds": tool.timeout, **(tool.approval.stored() if tool.approval else {})},
         )
 
 
