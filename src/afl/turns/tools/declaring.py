@@ -27,7 +27,10 @@ def tool(
 
 
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """The tool a function is; as a decorator, with the options of `local_tool`. It can be called as the function can."""
+    """The tool a function is; as a decorator, with the options of `local_tool`.
+
+    It can be called as the function can.
+    """
     if function is not None:
         return local_tool(function, **options)
 

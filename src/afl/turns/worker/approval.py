@@ -1,7 +1,7 @@
 """Calls of a step that a person must approve: asked in the transaction that stores the calls, made after the answer.
 
-No worker is held meanwhile: the turn is suspended on the question as on any tool. Which calls were asked about is in their
-cards, so a worker that takes the turn over neither asks again nor makes a call that nobody approved.
+No worker is held meanwhile: the turn is suspended on the question as on any tool. Which calls were asked about is in
+their cards, so a worker that takes the turn over neither asks again nor makes a call that nobody approved.
 """
 
 from __future__ import annotations
