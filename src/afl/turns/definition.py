@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.models.result_type import result_type
-from afl.turns.agents import Agents, AnyTool
+from afl.turns.agents import Agents, AnyTool, Prompt
 from afl.turns.worker.worker import TARGET
 
 
@@ -19,7 +19,7 @@ class AgentDefinition:
     """An agent that is to be. `tools` None: all there are."""
 
     agent_id: str
-    prompt: str = ""
+    prompt: Prompt = ""
     tools: tuple[AnyTool | str, ...] | None = ()
     worker_target: str = TARGET
     tags: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class AgentDefinition:
 
 def agent(
     agent_id: str,
-    prompt: str = "",
+    prompt: Prompt = "",
     *,
     tools: Iterable[AnyTool | str] | None = (),
     worker_target: str = TARGET,

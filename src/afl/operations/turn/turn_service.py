@@ -43,6 +43,7 @@ class TurnModule:
     agents: tuple[AgentDefinition, ...]
     model: Model
     models: Mapping[str, Model]
+    deps: Any = None  # what its tools and prompt functions need
 
     @property
     def tools(self) -> list[AnyTool]:
@@ -91,7 +92,7 @@ def turn_module_of(source: Any, module: str, model: str = "") -> TurnModule:
         raise AgentError(f"module {module} declares two agents of one name")
     values = vars(source) if isinstance(source, ModuleType) else {}
     chosen = load_model(model) if model else _model(values.get("model"), module)
-    offered = TurnModule(found, chosen, _models(values.get("models"), module))
+    offered = TurnModule(found, chosen, _models(values.get("models"), module), values.get("deps"))
     Toolbox(offered.tools)  # two tools of one name are told now
     return offered
 
@@ -174,6 +175,7 @@ async def staffed(
             targets=module.targets,
             limits=options.limits,
             models=module.models,
+            deps=module.deps,
             poll_seconds=settings.poll_interval_ms / 1000,
         )
         await worker.start()

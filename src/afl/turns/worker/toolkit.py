@@ -51,6 +51,7 @@ class Profile:
     llm: LlmConfig = field(default_factory=LlmConfig)
     policy: DelegationPolicy | None = None
     result: Mapping[str, Any] | None = None  # the type that all its results have
+    prompt_function: str = ""  # the name under which workers have the function that makes its prompt
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -90,6 +91,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         llm,
         policy_of(data),
         data.get("result"),
+        str(data.get("prompt_function") or ""),
     )
 
 
