@@ -36,6 +36,7 @@ from afl.turns.store import inbox
 from afl.turns.tools.dependencies import AgentContext
 from afl.turns.tools.expected import result_card_content, stored_type
 from afl.turns.tools.local import LocalTool, Toolbox, local_tool
+from afl.turns.tools.workflow_tool import WorkflowTool
 from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.toolkit import LLM_CONFIG, LlmConfig
 from afl.turns.worker.worker import TARGET, Worker
@@ -116,7 +117,7 @@ class Agents:
         agent_id: str,
         prompt: Prompt = "",
         *,
-        tools: Iterable[AnyTool | str] | None = (),
+        tools: Iterable[AnyTool | WorkflowTool | str] | None = (),
         worker_target: str = TARGET,
         tags: Sequence[str] = (),
         result: Any = None,
@@ -287,7 +288,9 @@ class Agents:
         """Turns that read the earlier ones of the conversation; `after`: continue after this turn."""
         return Conversation(self, agent_id, after)
 
-    def _named(self, tool: AnyTool | str) -> str:
+    def _named(self, tool: AnyTool | WorkflowTool | str) -> str:
+        if isinstance(tool, WorkflowTool):  # its host enters it into the project
+            return tool.name
         return tool if isinstance(tool, str) else self.toolbox.add(local_tool(tool)).name
 
     def _known(self, tx: Transaction, agent_id: str, correlation_id: str | None) -> L0Result | None:

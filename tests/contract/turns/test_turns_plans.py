@@ -20,6 +20,7 @@ FOLDERS = (
     "heads",
     "inbox",
     "metrics",
+    "open_calls",
     "outbox",
     "primitives",
     "resources",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 from weakref import WeakSet
 
 from afl.kernel.clock import wall_ms
@@ -24,7 +24,6 @@ from afl.turns.store.inbox import topic
 from afl.turns.store.tables import APPROVALS
 from afl.turns.tools.answering import AnsweredCall, approve_call, reject_call
 
-T = TypeVar("T")
 _KINDS = {
     "string": FieldKind.TEXT,
     "integer": FieldKind.INTEGER,
@@ -55,8 +54,9 @@ class ToolCalls:
 
     def waiting(self, *, group: str = "", after: str = "", limit: int = 50) -> list[Approval]:
         """Those that can be answered, the oldest first."""
-        found = self._read([], lambda tx: stored.open_approvals(tx, group=group, after=after, limit=limit))
-        return self._shown(found)
+        return self._shown(
+            self._read(lambda tx: stored.open_approvals(tx, group=group, after=after, limit=limit))
+        )
 
     def waiting_of_turn(self, turn: str, group: str = "") -> list[Approval]:
         """Those of one turn that can be answered."""
@@ -64,11 +64,11 @@ class ToolCalls:
 
     def closed(self, *, group: str = "", limit: int = 50) -> list[Approval]:
         """Those that were answered, expired or canceled."""
-        return self._shown(self._read([], lambda tx: stored.closed_approvals(tx, group=group, limit=limit)))
+        return self._shown(self._read(lambda tx: stored.closed_approvals(tx, group=group, limit=limit)))
 
     def named(self, id: str) -> list[ToolApproval]:
         """Up to two whose id begins so; or the one that a turn waits for."""
-        found = self._read([], lambda tx: stored.approvals_named(tx, id))
+        found = self._read(lambda tx: stored.approvals_named(tx, id))
         if found or not id.startswith("turn_"):
             return found
         waits = self.waiting_of_turn(id)
@@ -112,8 +112,8 @@ class ToolCalls:
         finally:
             notifier.close()
 
-    def _read(self, nothing: T, work: Callable[[Transaction], T]) -> T:
-        return nothing if self.database is None else self.database.read(work)
+    def _read(self, work: Callable[[Transaction], list[ToolApproval]]) -> list[ToolApproval]:
+        return [] if self.database is None else self.database.read(work)
 
     def _shown(self, calls: list[ToolApproval]) -> list[Approval]:
         if not calls or self.database is None:

@@ -8,6 +8,7 @@ from typing import Any, overload
 from afl.turns.tools.approval import Approve, Expired
 from afl.turns.tools.local import TOOL_SECONDS, LocalTool, local_tool
 from afl.turns.tools.outcome import SUSPEND
+from afl.turns.tools.workflow_tool import WorkflowTool, workflow_tool
 
 
 @overload
@@ -26,11 +27,27 @@ def tool(
 ) -> Callable[[Callable[..., Any]], LocalTool]: ...
 
 
-def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """The tool a function is; as a decorator, with the options of `local_tool`.
+@overload
+def tool(
+    *,
+    workflow: str,
+    name: str = "",
+    after_execution: str = SUSPEND,
+    timeout: float | None = None,
+    approve: bool | str = False,
+    approve_timeout: float | None = None,
+    approve_expired: Expired = "reject",
+    task_list: str = "default",
+) -> WorkflowTool: ...
 
-    It can be called as the function can.
+
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """The tool a function is; as a decorator, with the options of `local_tool`. It can be called as the function can.
+
+    With `workflow` it is the workflow of that name: a call starts a run, and the turn waits for its end.
     """
+    if "workflow" in options:
+        return workflow_tool(options.pop("workflow"), **options)
     if function is not None:
         return local_tool(function, **options)
 
