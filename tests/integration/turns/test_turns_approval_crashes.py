@@ -93,7 +93,7 @@ def test_a_worker_that_dies_after_the_answer_is_replaced_and_the_call_is_made_on
             await until(lambda: desk.looks == 1)
             (question,) = questions(there)
             approve(there, question)
-            await until(lambda: not questions(there))
+            await until(lambda: there.count("state.turn_waiting_tools", "wait_status = 'applied'") == 1)
             await lose(first)
             await there.hire(clerk, watch_seconds=0.05)
             assert (await there.agents.wait(turn)).text == "paid 5 | seen"
