@@ -26,7 +26,10 @@ def approval_text(view: ApprovalView, *, with_commands: bool = True) -> Text:
     approval = view.approval
     text = Text.assemble((approval.title, "bold"), (f"  {approval.state}", _COLORS.get(approval.state, "")))
     _line(text, "for", approval.group + (f" (after {', '.join(approval.asked)})" if approval.asked else ""))
-    _line(text, "run", f"{approval.run} of {approval.workflow}, step {approval.step}")
+    if approval.turn:
+        _line(text, "turn", f"{approval.turn} of {approval.agent}, tool {approval.step}")
+    else:
+        _line(text, "run", f"{approval.run} of {approval.workflow}, step {approval.step}")
     _line(text, "asked", f"{ago(approval.created)}{_limits(approval)}")
     if approval.answered_by:
         _line(text, "by", f"{approval.answered_by} at {date(approval.answered_at)}")

@@ -21,7 +21,7 @@ from afl.operations.people.approvals import Answered, Approval, ApprovalView
 from afl.operations.people.forms import written
 from afl.operations.spans import ago, left
 
-_HELP = """Approvals: steps that wait for a person ([bold]with Human("finance")[/bold]).
+_HELP = """Approvals: steps that wait for a person ([bold]with Human("finance")[/bold]), and tool calls of agents.
 
 Without a command, the open ones are listed.
 
@@ -70,7 +70,7 @@ def list_(found: list[Approval], *, group: str) -> None:
             each.id,
             each.group,
             shortened(each.title),
-            Text(each.run, "dim"),
+            Text(each.run or each.turn, "dim"),
             Text(each.step, "dim"),
             ago(each.created),
             Text(f"in {left(remaining)}" if remaining > 0 else "now", "yellow") if each.expires else "",
@@ -194,4 +194,7 @@ def _tell(done: Answered, as_json: bool) -> None:
         print_json(asdict(done))
         return
     verb = "Rejected" if done.rejected else "Approved"
+    if done.turn:
+        say(f"{verb} {done.step} of turn {done.turn}; the next worker continues it")
+        return
     say(f"{verb} {done.step} of run {done.run}; the next server continues it (or: afl resume {done.run})")

@@ -16,6 +16,8 @@ from afl.turns.definition import AgentDefinition, agent
 from afl.turns.engine import L0Engine
 from afl.turns.errors import TurnFailed
 from afl.turns.model import Limits, TurnRef
+from afl.turns.tools.declaring import tool
+from afl.turns.tools.dependencies import AgentContext
 from afl.turns.tools.local import ToolCall, current_call, local_tool
 from afl.turns.tools.service import ToolService
 from afl.turns.turn_events import AgentEvent, EventKind
@@ -23,6 +25,7 @@ from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.worker import Worker
 
 __all__ = [
+    "AgentContext",
     "AgentDefinition",
     "AgentEvent",
     "Agents",
@@ -41,4 +44,5 @@ __all__ = [
     "current_call",
     "local_tool",
     "open_agents",
+    "tool",
 ]

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.models.result_type import result_type
-from afl.turns.agents import Agents, AnyTool
+from afl.turns.agents import Agents, AnyTool, Prompt
+from afl.turns.tools.workflow_tool import WorkflowTool
 from afl.turns.worker.worker import TARGET
 
 
@@ -19,8 +20,8 @@ class AgentDefinition:
     """An agent that is to be. `tools` None: all there are."""
 
     agent_id: str
-    prompt: str = ""
-    tools: tuple[AnyTool | str, ...] | None = ()
+    prompt: Prompt = ""
+    tools: tuple[AnyTool | WorkflowTool | str, ...] | None = ()
     worker_target: str = TARGET
     tags: tuple[str, ...] = ()
     profile: Mapping[str, Any] = field(default_factory=dict)
@@ -28,14 +29,19 @@ class AgentDefinition:
     @property
     def functions(self) -> list[AnyTool]:
         """Those of its tools that are functions of this process."""
-        return [tool for tool in self.tools or () if not isinstance(tool, str)]
+        return [tool for tool in self.tools or () if not isinstance(tool, (str, WorkflowTool))]
+
+    @property
+    def workflows(self) -> list[WorkflowTool]:
+        """Those of its tools that are workflows."""
+        return [tool for tool in self.tools or () if isinstance(tool, WorkflowTool)]
 
 
 def agent(
     agent_id: str,
-    prompt: str = "",
+    prompt: Prompt = "",
     *,
-    tools: Iterable[AnyTool | str] | None = (),
+    tools: Iterable[AnyTool | WorkflowTool | str] | None = (),
     worker_target: str = TARGET,
     tags: Sequence[str] = (),
     result: Any = None,

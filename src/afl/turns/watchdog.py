@@ -34,7 +34,7 @@ from afl.turns.statuses import (
     WaitStatus,
     WakeupReason,
 )
-from afl.turns.store import heads, inbox, stale_turns
+from afl.turns.store import approvals, heads, inbox, stale_turns
 from afl.turns.store.stale_turns import ExpiredWait
 from afl.turns.tools.outcome import failed
 from afl.turns.transitions import fail_turn, record_timeouts
@@ -74,6 +74,7 @@ class Watchdog:
             lambda tx: stale_turns.stuck_heads(tx, HeadStatus.SUSPENDED, SUSPENDED_MS), self._unanswered
         )
         await self._each(ripe_batches, self._join)
+        await self._each(approvals.unawaited, self._close_approval)
 
     async def lost_turns(self, limit: int) -> list[Head]:
         """Running turns of these targets whose lease ended or whose worker is dead."""
@@ -197,6 +198,10 @@ class Watchdog:
         if running or inbox.has_open_inbox(tx, head.project_id, head.agent_id):
             return None
         return fail_turn(tx, head, error="what this turn waits for is lost", error_code="wait_lost")
+
+    def _close_approval(self, tx: Transaction, approval_id: str) -> L0Result | None:
+        approvals.close_unawaited(tx, approval_id)
+        return None
 
     def _join(self, tx: Transaction, batch: tuple[str, str]) -> L0Result | None:
         return accepted(signals=join_batch(tx, *batch), stored=1)

@@ -15,17 +15,19 @@ from afl.kernel.errors import InputError
 from afl.turns.store.tables import ensure_tables
 
 FOLDERS = (
+    "approvals",
     "cards",
     "heads",
     "inbox",
     "metrics",
+    "open_calls",
     "outbox",
     "primitives",
     "resources",
     "stale_turns",
     "turn_queries",
 )
-NEWEST_FIRST = {"rows_of_agent", "latest_turns"}  # they stop after a page
+NEWEST_FIRST = {"rows_of_agent", "latest_turns", "closed_approvals"}  # they stop after a page
 SHORT_TABLES = {"waits"}  # what a turn waits for goes with the turn
 _WALK = re.compile(
     r"SCAN \w+( USING INDEX sqlite_autoindex\w+)?$"  # a whole table

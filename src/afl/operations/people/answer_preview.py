@@ -12,7 +12,9 @@ from afl.kernel.errors import AgentFlowError, InputError
 from afl.operations.parameters import about
 from afl.operations.people.approvals import checked_values
 from afl.operations.people.questions import Approval, Questions, find, still_open
+from afl.operations.people.tool_calls import ToolCalls, checked_arguments
 from afl.runtime.persistence import PersistenceAPI
+from afl.turns.store.approvals import ToolApproval
 
 MOST = 1_000
 Ids = Annotated[list[str], Meta(max_length=MOST, description="Ids of approvals, or enough of each.")]
@@ -46,6 +48,9 @@ def preview_answers(
 
 
 def _planned(questions: Questions, id: str, values: Mapping[str, Any]) -> PlannedAnswer:
+    calls = ToolCalls.of(questions.store)
+    if len(found := calls.named(id)) == 1:
+        return _planned_call(calls, found[0], values)
     try:
         task = find(questions.store, id)
     except AgentFlowError as error:
@@ -56,3 +61,12 @@ def _planned(questions: Questions, id: str, values: Mapping[str, Any]) -> Planne
         return PlannedAnswer(task.uuid, approval, checked_values(questions, task, values))
     except AgentFlowError as error:
         return PlannedAnswer(task.uuid, approval, problem=str(error))
+
+
+def _planned_call(calls: ToolCalls, call: ToolApproval, values: Mapping[str, Any]) -> PlannedAnswer:
+    approval = calls.shown(call)
+    try:
+        calls.check_open(call)
+        return PlannedAnswer(call.approval_id, approval, checked_arguments(call, values))
+    except AgentFlowError as error:
+        return PlannedAnswer(call.approval_id, approval, problem=str(error))

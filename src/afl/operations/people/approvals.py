@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from heapq import merge
+from itertools import dropwhile
 from typing import Annotated, Any
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
 from afl.operations.access import operator
 from afl.operations.parameters import ApprovalId, Limit, about
@@ -23,6 +26,7 @@ from afl.operations.people.questions import (
     still_open,
     verdict_field,
 )
+from afl.operations.people.tool_calls import ToolCalls, call_form
 from afl.operations.run import run_store
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskState
 from afl.runtime.errors import ResultError
@@ -31,6 +35,7 @@ from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program import paths
 from afl.runtime.task_handlers.elsewhere import Elsewhere
 from afl.runtime.types import WorkflowId
+from afl.turns.store.approvals import ToolApproval
 
 __all__ = [
     "Answered",
@@ -44,6 +49,7 @@ __all__ = [
     "show_approval",
 ]
 
+_PAGE = 500
 _TRIES = 5  # the question may be moved to the next group while it is answered
 
 
@@ -68,28 +74,56 @@ class Answered:
     rejected: bool
     values: dict[str, Any]
     feedback: str
+    turn: str = ""
 
 
 def list_approvals(
     store: PersistenceAPI,
     *,
     group: Annotated[str, about("Only what this one is asked.")] = "",
-    run: Annotated[str, about("Only what this run waits for.")] = "",
+    run: Annotated[str, about("Only what this run, or this turn of an agent, waits for.")] = "",
     limit: Limit = 50,
     after: Annotated[str, about("Only what comes after this one.")] = "",
 ) -> list[Approval]:
-    """List what waits for an answer, the oldest first."""
-    tasks = (
-        _of_run(store, run, group)
-        if run
-        else store.find_tasks(
-            TaskFilter(
-                hold=TaskHold.ELSEWHERE, via=f"{KIND}:{group}" if group else KIND, after=after, limit=limit
-            )
-        )
-    )
+    """List what waits for an answer, the oldest first: steps of workflows, and tool calls of turns."""
+    calls = ToolCalls.of(store)
+    if run.startswith("turn_"):
+        return calls.waiting_of_turn(run, group)[:limit]
+    tasks = _of_run(store, run, group) if run else _waiting(store, group, after, limit)
     questions = Questions(store)
-    return [questions.approval(task) for task in tasks[:limit]]
+    found = [questions.approval(task) for task in tasks[:limit]]
+    asked = [] if run else calls.waiting(group=group, after=after, limit=limit)
+    return list(merge(found, asked, key=lambda each: each.id))[:limit]
+
+
+def _waiting(store: PersistenceAPI, group: str, after: str, limit: int) -> list[TaskDefinition]:
+    """Open tasks in the order of the store; after a tool call, those that `list_approvals` has not had before it."""
+    chosen = TaskFilter(
+        hold=TaskHold.ELSEWHERE, via=f"{KIND}:{group}" if group else KIND, after=after, limit=limit
+    )
+    if not after or store.get_task(after) is not None:
+        return store.find_tasks(chosen)
+    last = ""
+    while page := store.find_tasks(replace(chosen, after=last, limit=_PAGE)):
+        younger = list(dropwhile(lambda task: task.uuid < after, page))
+        if younger:
+            more = replace(chosen, after=page[-1].uuid)
+            return [*younger, *(store.find_tasks(more) if len(younger) < limit else ())]
+        last = page[-1].uuid
+    return []
+
+
+def _call(store: PersistenceAPI, id: str) -> ToolApproval | None:
+    """The tool call that an id, or enough of it, names; None if it is not that of a call."""
+    found = ToolCalls.of(store).named(id)
+    if not found or found[0].approval_id == id:
+        return found[0] if found else None
+    try:
+        find(store, id)
+    except UnknownApproval:
+        if len(found) == 1:
+            return found[0]
+    raise InputError(f"several approvals begin with {id}; write more of the id")
 
 
 def _of_run(store: PersistenceAPI, run: str, group: str) -> list[TaskDefinition]:
@@ -106,6 +140,10 @@ def _of_run(store: PersistenceAPI, run: str, group: str) -> list[TaskDefinition]
 
 def show_approval(store: PersistenceAPI, id: ApprovalId) -> ApprovalView:
     """Show what is asked, what is to be known about it, and what may be answered; or who answered what."""
+    if (call := _call(store, id)) is not None:
+        approval = ToolCalls.of(store).shown(call)
+        given = dict(call.answer) if call.answer is not None else None
+        return ApprovalView(approval, dict(call.arguments), call_form(call), given)
     task = find(store, id)
     questions = Questions(store)
     form = answer_form(questions.program(task), task.name, task.params)
@@ -124,9 +162,16 @@ def answer(
 ) -> Answered:
     """Approve: the step goes on with these values, and with what stands in the form where none is given.
 
+    A tool call of a turn is made with these arguments.
+
     A plain question needs no values. FormError if they do not fit the facet's return clause; then nothing has changed.
     ApprovalClosed if somebody was faster, or its time was up.
     """
+    if (call := _call(store, id)) is not None:
+        who, calls = by or operator(), ToolCalls.of(store)
+        calls.check_open(call)
+        arguments = calls.approve(call, values or {}, who)
+        return _answered_call(call, who, values=arguments)
     task = still_open(store, find(store, id))
     questions = Questions(store)
     checked = checked_values(questions, task, values or {})
@@ -154,13 +199,32 @@ def reject(
 ) -> Answered:
     """Refuse: the step fails with the error type Rejected and the feedback as its message, which `catch` can handle.
 
-    Where the only thing asked is one Boolean, that is false instead, and the step goes on.
+    Where the only thing asked is one Boolean, that is false instead, and the step goes on. A tool call of a turn is not
+    made, and its model reads the feedback as the error of the tool.
     """
+    if (call := _call(store, id)) is not None:
+        who, calls = by or operator(), ToolCalls.of(store)
+        calls.check_open(call)
+        calls.reject(call, feedback, who)
+        return _answered_call(call, who, rejected=True, feedback=feedback)
     task = still_open(store, find(store, id))
     questions = Questions(store)
     verdict = verdict_field(questions.program(task), task)
     refusal = _Answer(questions, by or operator(), feedback, rejects=True)
     return refusal.send(task, {verdict: False} if verdict else None)
+
+
+def _answered_call(
+    call: ToolApproval,
+    by: str,
+    *,
+    values: dict[str, Any] | None = None,
+    rejected: bool = False,
+    feedback: str = "",
+) -> Answered:
+    return Answered(
+        call.approval_id, "", call.tool_name, by, rejected, values or {}, feedback, call.agent_turn_id
+    )
 
 
 @dataclass(frozen=True)
@@ -228,4 +292,5 @@ def list_answered(store: PersistenceAPI, *, group: str = "", limit: Limit = 50) 
     ]
     questions = Questions(store)
     every = [questions.approval(task) for task in found[:limit]]
-    return sorted(every, key=lambda each: each.answered_at or each.created, reverse=True)
+    every += ToolCalls.of(store).closed(group=group, limit=limit)
+    return sorted(every, key=lambda each: each.answered_at or each.created, reverse=True)[:limit]

@@ -39,7 +39,7 @@ class Approval:
 
     `plain` ones are approved or rejected, and nothing else is asked. Times are of the wall clock, 0 for none; `asked`
     are those who were asked before `group` and did not answer in time. `given` are the values to decide on, with long
-    ones cut.
+    ones cut. A tool call of a turn has `turn` and `agent` instead of a run; `facet` is the tool.
     """
 
     id: str
@@ -61,6 +61,8 @@ class Approval:
     answered_at: int
     feedback: str
     given: dict[str, Any]
+    turn: str = ""
+    agent: str = ""
 
 
 def find(store: PersistenceAPI, id: str) -> TaskDefinition:
@@ -109,10 +111,11 @@ def still_open(store: PersistenceAPI, task: TaskDefinition) -> TaskDefinition:
     """The task, if it can be answered; ApprovalClosed if it cannot any more."""
     if task.state == TaskState.PENDING and task.hold == TaskHold.ELSEWHERE:
         return task
-    raise _closed(Questions(store).approval(task))
+    raise closed(Questions(store).approval(task))
 
 
-def _closed(approval: Approval) -> ApprovalClosed:
+def closed(approval: Approval) -> ApprovalClosed:
+    """The error of an answer that comes too late; it says who answered first."""
     if approval.state == "waiting":
         return ApprovalClosed(
             f"approval {approval.id} waits for its turn; it can be answered when that has come"

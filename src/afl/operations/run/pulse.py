@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from afl.operations.people.tool_calls import ToolCalls
 from afl.operations.run.run_summary import badges
 from afl.operations.work.timetable import schedules
 from afl.runtime.entities import TaskHold
@@ -61,7 +62,8 @@ def _schedules(store: PersistenceAPI) -> object:
 
 def _approvals(store: PersistenceAPI) -> object:
     waiting = store.find_tasks(TaskFilter(hold=TaskHold.ELSEWHERE, via="human", limit=_PEOPLE))
-    return tuple((task.uuid, task.via, task.failures) for task in waiting)
+    calls = tuple(each.id for each in ToolCalls.of(store).waiting(limit=_PEOPLE))
+    return (*((task.uuid, task.via, task.failures) for task in waiting), *calls)
 
 
 _LOOKS: dict[str, Callable[[PersistenceAPI], object]] = {

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from afl.operations.people.tool_calls import ToolCalls
 from afl.operations.run import run_store
 from afl.operations.run.lineage import Lineage, lineage
 from afl.operations.run.run_list import RunLine, run_line
@@ -73,7 +74,8 @@ class Badges:
 def badges(store: PersistenceAPI) -> Badges:
     """The numbers as of now."""
     waiting = store.find_tasks(TaskFilter(hold=TaskHold.ELSEWHERE, via="human", limit=_MOST))
-    return Badges(store.count_open_runs(), len(waiting))
+    calls = ToolCalls.of(store).waiting(limit=_MOST)
+    return Badges(store.count_open_runs(), len(waiting) + len(calls))
 
 
 def get_usage(store: PersistenceAPI, run: str) -> list[UsageRecord]:

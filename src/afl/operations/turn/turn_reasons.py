@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from afl.kernel.database import Database, Transaction
@@ -14,6 +15,7 @@ from afl.turns.model import Head
 from afl.turns.resources import get_agent
 from afl.turns.statuses import HeadStatus, InboxStatus, WaitStatus
 from afl.turns.store import inbox
+from afl.turns.store.approvals import ToolApproval, approvals_of_turn
 from afl.turns.store.heads import head_of_turn, read_head, read_waiting
 from afl.turns.store.turn_queries import open_messages, queue_ahead, turn_at_a_glance
 from afl.turns.watchdog import DISPATCHED_MS
@@ -123,11 +125,26 @@ def _suspended(place: _Place, head: Head) -> TurnReason:
         found = ", ".join(sorted({str(message.message_type) for message in messages})) or "nothing"
         sentence = f"what it waited for has been answered ({found} to be read); no worker has resumed it yet."
         return place.reason("turn-answered", sentence, _serve(place))
+    asked = [each for each in approvals_of_turn(place.tx, place.project, place.turn) if each.status == "open"]
+    if asked:
+        return _unapproved(place, asked, len(open_) - len(asked))
     tools = ", ".join(sorted({wait.tool_name for wait in open_}))
     left = min(wait.deadline for wait in open_) - place.now
     time = f"its time is up in {span(left)}" if left > 0 else "its time is up, which a worker's sweep reports"
     sentence = f"it waits for {len(open_)} of {len(waits)} tool calls ({tools}); {time}."
     return place.reason("turn-waits-for-tool", sentence, "See that whatever answers that tool is running.")
+
+
+def _unapproved(place: _Place, asked: Sequence[ToolApproval], others: int) -> TurnReason:
+    first, more = asked[0], len(asked) - 1
+    left = "" if first.deadline is None else f", which expires in {span(max(0, first.deadline - place.now))}"
+    rest = f"; {more} more approvals" if more else ""
+    rest += f"; {others} other tool calls" if others else ""
+    sentence = (
+        f"it waits for someone in {first.group_name} to approve a call of {first.tool_name}{left}{rest}."
+    )
+    action = f"Answer it: afl approvals show {first.approval_id}"
+    return place.reason("turn-waits-for-approval", sentence, action, moves=False)
 
 
 def _serve(place: _Place) -> str:

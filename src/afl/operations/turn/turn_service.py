@@ -18,6 +18,7 @@ from afl.models.naming import is_address, is_provider
 from afl.models.opening import named_model
 from afl.operations.program.agents import AgentError, load_module
 from afl.operations.turn.turns import Stopped, boxes_of, limits_of, stop_named
+from afl.operations.turn.workflow_tools import workflow_tools
 from afl.turns.agents import Agents, AnyTool
 from afl.turns.bus import open_bus
 from afl.turns.bus.event_listener import EventListener
@@ -26,6 +27,7 @@ from afl.turns.definition import AgentDefinition, establish
 from afl.turns.engine import L0Engine
 from afl.turns.model import TurnRef
 from afl.turns.tools.local import Toolbox, near
+from afl.turns.tools.workflow_tool import WorkflowTool
 from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.worker import Worker
 
@@ -43,11 +45,17 @@ class TurnModule:
     agents: tuple[AgentDefinition, ...]
     model: Model
     models: Mapping[str, Model]
+    deps: Any = None  # what its tools and prompt functions need
 
     @property
     def tools(self) -> list[AnyTool]:
         """The functions of all its agents."""
         return [tool for agent in self.agents for tool in agent.functions]
+
+    @property
+    def workflows(self) -> list[WorkflowTool]:
+        """The workflows that its agents may start."""
+        return list(dict.fromkeys(tool for agent in self.agents for tool in agent.workflows))
 
     @property
     def targets(self) -> list[str]:
@@ -91,7 +99,7 @@ def turn_module_of(source: Any, module: str, model: str = "") -> TurnModule:
         raise AgentError(f"module {module} declares two agents of one name")
     values = vars(source) if isinstance(source, ModuleType) else {}
     chosen = load_model(model) if model else _model(values.get("model"), module)
-    offered = TurnModule(found, chosen, _models(values.get("models"), module))
+    offered = TurnModule(found, chosen, _models(values.get("models"), module), values.get("deps"))
     Toolbox(offered.tools)  # two tools of one name are told now
     return offered
 
@@ -174,11 +182,13 @@ async def staffed(
             targets=module.targets,
             limits=options.limits,
             models=module.models,
+            deps=module.deps,
             poll_seconds=settings.poll_interval_ms / 1000,
         )
         await worker.start()
         try:
-            yield agents
+            async with workflow_tools(agents, module.workflows):
+                yield agents
         finally:
             await worker.stop(options.grace)
             await agents.close()

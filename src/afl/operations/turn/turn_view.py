@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +23,7 @@ from afl.turns.store.edges import Edge
 from afl.turns.store.heads import head_of_turn, read_waiting
 from afl.turns.store.steps import Step, read_steps
 from afl.turns.store.turn_queries import edges_about, turn_at_a_glance
+from afl.turns.tools.answering import AUTHOR as APPROVALS
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,11 +155,19 @@ def card_text(card: Card) -> str:
         return codec.encode(content.get("arguments"))
     if card.type == CardType.TOOL_RESULT:
         error = content.get("error")
+        if card.author_id == APPROVALS and error is None:
+            return approval_text(content)
         return f"{error['code']}: {error['message']}" if error else _plain(content.get("result"))
     if card.type == CardType.RESULT_FIELDS:
         fields = [f"{each['name']} ({each.get('description', '')})" for each in content["fields"]]
         return ", ".join(fields).replace(" ()", "")
     return deliverable_text(content)
+
+
+def approval_text(content: Mapping[str, Any]) -> str:
+    """The answer of a person who let a tool be called."""
+    result = content.get("result") or {}
+    return f"approved by {result.get('by')}{', with other arguments' if result.get('edited') else ''}"
 
 
 def _plain(value: Any) -> str:

@@ -63,14 +63,22 @@ def tool_name(facet: str) -> str:
 
 def returns_schema(facet: Declaration) -> Schema:
     """The JSON schema of what a facet returns. Returns with a default may be left out."""
-    returns = facet.returns or ()
-    about = {each["name"]: each["description"] for each in (facet.ast.get("doc") or {}).get("returns") or []}
-    schemas = facet.program.schemas
-    whole = _object(returns, schemas)
+    return _described(facet, facet.returns or (), "returns")
+
+
+def params_schema(called: Declaration) -> Schema:
+    """The JSON schema of what a workflow or facet takes. Parameters with a default may be left out."""
+    return {**_described(called, called.params, "params"), "additionalProperties": False}
+
+
+def _described(declared: Declaration, fields: tuple[Field, ...], part: str) -> Schema:
+    about = {each["name"]: each["description"] for each in (declared.ast.get("doc") or {}).get(part) or []}
+    schemas = declared.program.schemas
+    whole = _object(fields, schemas)
     for name, text in about.items():
         if name in whole["properties"] and text:
             whole["properties"][name] = {**whole["properties"][name], "description": text}
-    used = _used([each.type for each in returns], schemas)
+    used = _used([each.type for each in fields], schemas)
     if used:
         whole["$defs"] = {_key(name): _fields(schemas[name], schemas) for name in used}
     return whole

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from afl.kernel.database import Database, Schema
 
+APPROVALS = Schema("afl.turns.store", "sql/approvals", component="turns-approvals")
 SCHEMAS = (
     Schema("afl.turns.store", "sql/spaces", component="turns-spaces"),
     Schema("afl.turns.store", "sql/tables", component="turns", base=2),
+    APPROVALS,
     Schema("afl.turns.store", "sql/guards", component="turns-guards", base=2),
     Schema("afl.turns.store", "sql/live_text_tables", component="turns-live-text"),
 )

@@ -26,6 +26,8 @@ from afl.kernel.near_names import near_name
 from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
 from afl.models.result_type import ResultType, result_type
+from afl.turns.tools.approval import ApprovalRule, Approve, Expired, approval_rule
+from afl.turns.tools.dependencies import AgentContext, Dependencies, context_var, with_context
 from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, failed, outcome_of
 
 TOOL_SECONDS = 120.0
@@ -66,6 +68,7 @@ class LocalTool:
     python: PythonTool
     after_execution: str = SUSPEND
     timeout: float = TOOL_SECONDS
+    approval: ApprovalRule | None = None  # which calls a person must approve
 
     @property
     def name(self) -> str:
@@ -76,6 +79,10 @@ class LocalTool:
         """As the model sees it."""
         return self.python.tool
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The function itself, for other code and for tests."""
+        return self.python.function(*args, **kwargs)
+
 
 def local_tool(
     function: Callable[..., Any] | PythonTool | LocalTool,
@@ -83,15 +90,25 @@ def local_tool(
     name: str = "",
     after_execution: str = SUSPEND,
     timeout: float = TOOL_SECONDS,
+    approve: Approve = False,
+    approve_timeout: float | None = None,
+    approve_expired: Expired = "reject",
 ) -> LocalTool:
-    """The tool a function is. `after_execution="terminate"`: its answer is the turn's deliverable."""
+    """The tool a function is. `after_execution="terminate"`: its answer is the turn's deliverable.
+
+    `approve`: a person is asked before it is called: True, the name of the group that is asked, or a function of the
+    arguments that returns one of these. Nobody answers in `approve_timeout` seconds: `approve_expired` says whether the
+    model is told so (reject) or the turn fails (fail).
+    """
     if isinstance(function, LocalTool):
         return function
     if after_execution not in AFTER_EXECUTION:
         raise InputError(f"after_execution is {after_execution!r}; expected suspend or terminate")
     if not timeout > 0:
         raise InputError(f"the timeout of a tool is {timeout!r}; expected seconds, more than 0")
-    return LocalTool(tool_from(function, name=name), after_execution, timeout)
+    rule = approval_rule(approve, approve_timeout, approve_expired)
+    called = function if isinstance(function, PythonTool) else with_context(function)
+    return LocalTool(tool_from(called, name=name), after_execution, timeout, rule)
 
 
 class Toolbox:
@@ -100,6 +117,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[Callable[..., Any] | PythonTool | LocalTool] = ()) -> None:
         self._tools: dict[str, LocalTool] = {}
         self.result_types: dict[str, ResultType[Any]] = {}  # of the agents of this process, by their keys
+        self.prompts: dict[str, Callable[..., Any]] = {}  # functions that make prompts, by agent
         for each in tools:
             self.add(each)
 
@@ -112,7 +130,9 @@ class Toolbox:
         """One more; InputError when another one has its name."""
         tool = local_tool(function)
         known = self._tools.setdefault(tool.name, tool)
-        if known is not tool and known.python.function is not tool.python.function:
+        if known is not tool and inspect.unwrap(known.python.function) is not inspect.unwrap(
+            tool.python.function
+        ):
             raise InputError(f"two tools have the name {tool.name!r}; give one of them another: name=...")
         return known
 
@@ -136,7 +156,8 @@ def near(name: str, known: Iterable[str]) -> str:
 class ToolCaller:
     """Calls tools: coroutine functions in the event loop, others on threads of its own, each with its timeout."""
 
-    def __init__(self, threads: int = THREADS) -> None:
+    def __init__(self, threads: int = THREADS, deps: Dependencies | None = None) -> None:
+        self._deps = deps or Dependencies()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afl-tool")
 
     async def call(
@@ -173,6 +194,8 @@ class ToolCaller:
     async def _answer(self, tool: LocalTool, call: ToolCall, given: dict[str, Any]) -> Any:
         context = copy_context()
         context.run(_call.set, call)
+        about = (call.project_id, call.agent_id, call.agent_turn_id, call.tool_call_id)
+        context.run(context_var.set, AgentContext(self._deps.value, *about))
         function = tool.python.function
         if inspect.iscoroutinefunction(function):
             return await asyncio.create_task(_awaited(function(**given)), context=context)

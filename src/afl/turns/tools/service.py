@@ -34,6 +34,7 @@ from afl.turns.resources import put_tool
 from afl.turns.statuses import AfterExecution, CardType, HeadStatus
 from afl.turns.store import heads
 from afl.turns.store.edges import Q
+from afl.turns.tools.dependencies import Dependencies
 from afl.turns.tools.local import THREADS, LocalTool, Toolbox, ToolCall, ToolCaller, near
 from afl.turns.tools.outcome import Outcome, failed, result_card
 from afl.turns.transitions import extend_wait
@@ -57,13 +58,15 @@ class ToolService:
         *,
         target: str = "python",
         concurrency: int = CONCURRENCY,
+        deps: Any = None,
     ) -> None:
         self._engine = engine
         self._project = project
         self._toolbox = Toolbox(tools)
         self._target = target
         self._concurrency = checked_concurrency(concurrency)
-        self._caller = ToolCaller(max(THREADS, concurrency))
+        self._deps = Dependencies(deps)
+        self._caller = ToolCaller(max(THREADS, concurrency), self._deps)
         self._subscription: Subscription | None = None
 
     async def register(self) -> None:
@@ -77,6 +80,7 @@ class ToolService:
         await self._engine.database.run("write", work)
 
     async def start(self) -> None:
+        await self._deps.open()
         pattern = f"{PREFIX}.{self._project}.*.cmd.tool.{self._target}.>"
         self._subscription = await self._engine.bus.consume(
             f"tool_{self._target}_{self._project}", [pattern], self.handle, concurrency=self._concurrency
@@ -86,6 +90,7 @@ class ToolService:
         if self._subscription is not None:
             await self._subscription.close()
         self._caller.close()
+        await self._deps.close()
 
     async def handle(self, command: Message) -> None:
         """One command: call the function unless the call has a result, then report."""
@@ -176,7 +181,7 @@ class ToolService:
             dict(seen.input_schema),
             subject,
             AfterExecution(tool.after_execution),
-            {"timeout_seconds": tool.timeout},
+            {"timeout_seconds": tool.timeout, **(tool.approval.stored() if tool.approval else {})},
         )
 
 

@@ -69,13 +69,16 @@ def resume(
     head: Head,
     *,
     owner: str,
-    step_id: str,
+    step_id: str | None,
     cards: Sequence[NewCard] = (),
     ended: StepEnd | None = None,
     lease_ms: int = LEASE_MS,
 ) -> Head:
-    """suspended -> running, once nothing is waited for: a new step of the same turn and epoch begins. T7."""
-    values = {"owner": owner, "lease_ms": lease_ms}
+    """suspended -> running, once nothing is waited for: a new step of the same turn and epoch begins. T7.
+
+    Without a `step_id` the turn goes on within the step in which it suspended: calls of it that were approved are made.
+    """
+    values = {"owner": owner, "lease_ms": lease_ms, "steps": int(step_id is not None)}
     transition = TransitionWrites(
         Q.resume, _SUSPENDED, values, cards=cards, close_step=ended, open_step=step_id
     )

@@ -12,6 +12,7 @@ from afl.turns.cardbox.deliverable import answer_content
 from afl.turns.model import Head, Limits
 from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import CardType
+from afl.turns.tools.approved import call_metadata
 from afl.turns.tools.outcome import Outcome, result_card
 from afl.turns.worker.conversation import thought_content
 from afl.turns.worker.toolkit import Call
@@ -46,7 +47,11 @@ class CardWriter:
         """The call of a tool."""
         content = tool_call_content(call.name, arguments or call.arguments, target_subject=subject)
         return self._card(
-            CardType.TOOL_CALL, content, tool_call_id=call.tool_call_id, function_name=call.name
+            CardType.TOOL_CALL,
+            content,
+            tool_call_id=call.tool_call_id,
+            function_name=call.name,
+            metadata=call_metadata(call.asked),
         )
 
     def result(self, call: Call, outcome: Outcome) -> NewCard:

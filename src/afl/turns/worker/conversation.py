@@ -13,6 +13,7 @@ from afl.models import Block, Message, Opaque, Reply, Text, ToolResult, ToolUse
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.cards import Card
 from afl.turns.cardbox.deliverable import deliverable_text
+from afl.turns.tools.approved import edits_of
 
 Role = Literal["user", "assistant"]
 _NO_RESULT = "There is no result: the turn ended before this tool answered."
@@ -30,13 +31,18 @@ def conversation(context: Sequence[Card], output: Sequence[Card], turn_id: str) 
 def messages(cards: Sequence[Card]) -> tuple[Message, ...]:
     """The cards as a conversation: turns alternate, the user begins, and every tool use has its result after it."""
     results = {card.tool_call_id: card for card in cards if card.type == "tool.result"}
+    edits = edits_of(cards)
     thinkers = {card.agent_turn_id for card in cards if card.type == "agent.thought"}
     said: list[tuple[Role, list[Block]]] = []
     for card in cards:
         if card.type == "agent.thought":
             uses = thought_blocks(card)
             _say(said, "assistant", uses)
-            _say(said, "user", [_result(use.id, results) for use in uses if isinstance(use, ToolUse)])
+            _say(
+                said,
+                "user",
+                [_result(use.id, results, edits.get(use.id, "")) for use in uses if isinstance(use, ToolUse)],
+            )
         elif card.type == "task.deliverable":
             if card.agent_turn_id not in thinkers:  # else its words are in the thought before it
                 _say(said, "assistant", _text(deliverable_text(card.content)))
@@ -106,12 +112,13 @@ def _say(said: list[tuple[Role, list[Block]]], role: Role, blocks: Sequence[Bloc
         said.append((role, list(blocks)))
 
 
-def _result(tool_call_id: str, results: Mapping[str, Card]) -> ToolResult:
+def _result(tool_call_id: str, results: Mapping[str, Card], edit: str = "") -> ToolResult:
     card = results.get(tool_call_id)
     if card is None:
         return ToolResult(tool_call_id, _NO_RESULT, is_error=True)
+    said = result_text(card.content)
     return ToolResult(
-        tool_call_id, result_text(card.content), is_error=card.content.get("status") != "success"
+        tool_call_id, f"{edit}\n{said}" if edit else said, is_error=card.content.get("status") != "success"
     )
 
 

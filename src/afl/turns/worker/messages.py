@@ -42,7 +42,7 @@ from afl.turns.transitions import (
 from afl.turns.worker.card_writer import CardWriter
 from afl.turns.worker.claims import is_dispatched_by
 from afl.turns.worker.services import WorkerServices
-from afl.turns.worker.step_commit import after_step, finish_turn
+from afl.turns.worker.step_commit import after_step, finish_turn, has_open_calls
 from afl.turns.worker.turn_state import CallModel, Q, TurnState, next_action
 
 INTERNAL_ERROR = "internal_error"
@@ -271,6 +271,8 @@ class MessageHandler:
         loaded = self.load(tx, head, suspended_step)
         if (state := loaded.state) is None:
             return loaded
+        if has_open_calls(state):
+            return self._call_approved(tx, head, suspended_step)
         limits, ended = self.services.engine.limits, StepEnd(suspended_step)
         writer = CardWriter(head, suspended_step, limits)
         following = after_step(state, (), writer, ended, self.services.limits)
@@ -287,6 +289,16 @@ class MessageHandler:
             lease_ms=limits.lease_ms,
         )
         state.advance(running, following, step_id)
+        return Handled(state)
+
+    def _call_approved(self, tx: Transaction, head: Head, step_id: str) -> Handled:
+        """The turn goes on within its step: a person has answered, and the calls are made now, or refused."""
+        state = self.services.states.reload(tx, head, step_id)
+        ended = StepEnd(step_id, StepStatus.TOOL_DISPATCHED)
+        lease_ms = self.services.engine.limits.lease_ms
+        running = resume(tx, head, owner=self.services.owner, step_id=None, ended=ended, lease_ms=lease_ms)
+        state.step_id = step_id
+        state.advance(running)
         return Handled(state)
 
     def _fail_or_refuse(self, tx: Transaction, row: InboxRow, code: str, why: str) -> Handled:

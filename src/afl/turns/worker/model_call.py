@@ -12,6 +12,7 @@ from afl.turns.context import context_of_head, stamped
 from afl.turns.message import Message
 from afl.turns.protocol.subjects import chunk_subject
 from afl.turns.worker.conversation import messages
+from afl.turns.worker.prompting import system_prompt
 from afl.turns.worker.services import WorkerLimits, WorkerServices
 from afl.turns.worker.turn_state import TurnState
 
@@ -20,7 +21,7 @@ _BEGIN = "Begin."  # the Messages API refuses a request without messages
 
 async def call_model(services: WorkerServices, state: TurnState) -> Reply:
     """The model's reply to the conversation so far; ModelError when there is none."""
-    request = request_of(state, services.limits)
+    request = request_of(state, services.limits, await system_prompt(services, state))
     if not state.llm.stream:
         return await services.complete(request, None)
     stream = _Stream(services, state)
@@ -40,12 +41,13 @@ async def call_model(services: WorkerServices, state: TurnState) -> Reply:
     return reply
 
 
-def request_of(state: TurnState, limits: WorkerLimits) -> Request:
+def request_of(state: TurnState, limits: WorkerLimits, prompt: str | None = None) -> Request:
     """The request; in its last step the model can only end the turn."""
     left = limits.steps_left(state.head.steps) + 1  # including the current one
     tools = state.toolkit.offered(last=left == 1)
     submits = any(tool.name == "submit_result" for tool in tools)
-    said = [part for part in (state.profile.system_prompt, warning(left, submits)) if part]
+    prompt = state.profile.system_prompt if prompt is None else prompt
+    said = [part for part in (prompt, warning(left, submits)) if part]
     told, llm = messages(state.conversation), state.llm
     return Request(
         told or (Said.user(_BEGIN),),

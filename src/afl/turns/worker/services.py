@@ -19,6 +19,7 @@ from afl.models import PRICES, Model, Prices, Reply, Request
 from afl.models.conversation import CORRECTIONS
 from afl.models.model import OnText, complete
 from afl.turns.engine import L0Engine
+from afl.turns.tools.dependencies import Dependencies
 from afl.turns.tools.local import Toolbox, ToolCaller
 from afl.turns.worker.text_writer import TextWriter
 from afl.turns.worker.turn_state import TurnStateLoader
@@ -67,10 +68,11 @@ class WorkerServices:
     limits: WorkerLimits = field(default_factory=WorkerLimits)
     models: Mapping[str, Model] = field(default_factory=dict)  # by the name that a profile gives
     prices: Prices = PRICES
+    deps: Dependencies = field(default_factory=Dependencies)
 
     def __post_init__(self) -> None:
         self.states = TurnStateLoader(self.toolbox)
-        self.tools = ToolCaller()
+        self.tools = ToolCaller(deps=self.deps)
         self.texts = TextWriter(self.engine)
 
     async def write(self, work: Callable[[Transaction], T]) -> T:

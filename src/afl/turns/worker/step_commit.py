@@ -23,11 +23,12 @@ from afl.turns.store.heads import check_held, read_waiting
 from afl.turns.store.steps import StepEnd
 from afl.turns.tools.expected import Expected
 from afl.turns.tools.submit import SUBMIT_RESULT
-from afl.turns.transitions import Ending, fallback_content, finish, next_step, suspend
+from afl.turns.transitions import Ending, fallback_content, finish, next_step, note, suspend
+from afl.turns.worker.approval import ask_person
 from afl.turns.worker.card_writer import CardWriter
 from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.toolkit import Call, Route, wait_seconds
-from afl.turns.worker.turn_state import EndWithResult, TurnState, next_action
+from afl.turns.worker.turn_state import CallTools, EndWithResult, TurnState, next_action
 
 MAX_STEPS_REACHED = "max_steps_reached"
 MISSING_FIELDS = "missing_fields"
@@ -53,7 +54,8 @@ class StepResult:
         return [
             call
             for call in self.calls
-            if call.route is Route.COMMAND or (call.route is Route.BUILTIN and call.name == FORK_JOIN)
+            if call.route in (Route.COMMAND, Route.APPROVAL)
+            or (call.route is Route.BUILTIN and call.name == FORK_JOIN)
         ]
 
 
@@ -142,6 +144,9 @@ def send_calls(
         if call.route is Route.COMMAND:
             waits.append(_command(state, call, cards, step_id, bounds))
             continue
+        if call.route is Route.APPROVAL:
+            waits.append(ask_person(tx, state.head, call, step_id))
+            continue
         performed = fork(tx, _source(state, call, step_id, limits), call.arguments)
         signals += performed.signals
         if performed.outcome is not None:
@@ -182,6 +187,10 @@ def _continue(
     bounds: WorkerLimits,
 ) -> StepOutcome:
     writer = CardWriter(state.head, step.end.step_id, limits)
+    if has_open_calls(state, [*applied, *step.cards]):  # calls that were approved meanwhile
+        end = replace(step.end, status=StepStatus.TOOL_DISPATCHED)
+        head = note(tx, state.head, cards=step.cards, step=end, lease_ms=limits.lease_ms, limits=limits)
+        return NextStep(head, step.cards, state.step_id, signals, applied)
     following = after_step(state, [*applied, *step.cards], writer, step.end, bounds)
     if isinstance(following, Ending):
         return replace(finish_turn(tx, state, replace(following, cards=step.cards), limits), signals=signals)
@@ -197,6 +206,11 @@ def _continue(
         limits=limits,
     )
     return NextStep(head, cards, step_id, signals, applied)
+
+
+def has_open_calls(state: TurnState, added: Sequence[NewCard] = ()) -> bool:
+    """Whether calls of the last thought were not made yet: those that a person has approved or rejected."""
+    return isinstance(next_action([*state.own, *added], state.turn_id), CallTools)
 
 
 def after_step(

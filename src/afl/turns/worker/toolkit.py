@@ -16,6 +16,7 @@ from afl.models.settings import ModelSettings, read_settings
 from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
+from afl.turns.tools.approval import ApprovalRule, AskedApproval, stored_rule
 from afl.turns.tools.expected import Expected
 from afl.turns.tools.local import LocalTool, Toolbox, near
 from afl.turns.tools.outcome import Outcome, failed
@@ -50,6 +51,7 @@ class Profile:
     llm: LlmConfig = field(default_factory=LlmConfig)
     policy: DelegationPolicy | None = None
     result: Mapping[str, Any] | None = None  # the type that all its results have
+    prompt_function: str = ""  # the name under which workers have the function that makes its prompt
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -89,6 +91,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         llm,
         policy_of(data),
         data.get("result"),
+        str(data.get("prompt_function") or ""),
     )
 
 
@@ -108,6 +111,7 @@ class Route(StrEnum):
     BUILTIN = "builtin"  # the worker itself, in the step's transaction
     COMMAND = "command"  # the process that consumes the tool's subject
     SUBMIT = "submit"  # the end of the turn
+    APPROVAL = "approval"  # nowhere yet: a person is asked first
     REFUSED = "refused"
 
 
@@ -122,6 +126,14 @@ class Call:
     local: LocalTool | None = None
     remote: ToolRow | None = None
     refusal: Outcome | None = None
+    asked: AskedApproval | None = None
+
+    @property
+    def rule(self) -> ApprovalRule | None:
+        """Which calls of the tool a person must approve."""
+        if self.local is not None:
+            return self.local.approval
+        return None if self.remote is None else stored_rule(self.remote.options)
 
     @property
     def after_execution(self) -> str:

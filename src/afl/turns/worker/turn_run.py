@@ -29,6 +29,7 @@ from afl.turns.tools.local import ToolCall
 from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.tracing import stepping
 from afl.turns.transitions import Ending, note
+from afl.turns.worker.approval import approved_call, is_edited, open_calls, with_approval
 from afl.turns.worker.card_writer import CardWriter
 from afl.turns.worker.model_call import call_model, usage_metadata
 from afl.turns.worker.services import WorkerServices
@@ -116,7 +117,7 @@ class TurnRun:
 
     async def _store_calls(self, thought: NewCard, end: StepEnd) -> StepOutcome | None:
         """Store the calls of a thought before any is made; those for other processes are sent at the same time."""
-        calls = self._route(thought.tool_calls)
+        calls = [with_approval(call) for call in self._route(thought.tool_calls)]
         end = replace(end, tool_call_ids=[call.tool_call_id for call in calls])
         if calls[0].route is Route.SUBMIT:
             return await self._submit(thought, calls[0], end)
@@ -146,8 +147,8 @@ class TurnRun:
 
     async def _call_tools(self, action: CallTools) -> StepOutcome | None:
         """Call the functions of this process concurrently; calls to other processes were sent before."""
-        awaited = self._state.awaited
-        calls = self._route([call for call in action.calls if call["id"] not in awaited])
+        routed = self._route(open_calls(action.calls, self._state))
+        calls = [approved_call(call, self._state.own) for call in routed]
         local = [call for call in calls if call.route is Route.LOCAL]
         if local:
             names = ", ".join(call.name for call in local)
@@ -156,6 +157,7 @@ class TurnRun:
         writer = self._writer(action.step_id)
         cards = [writer.result(call, outcome) for call, outcome in zip(local, outcomes, strict=True)]
         cards += self._refusals(calls, action.step_id)
+        cards += [writer.call(call, call.arguments) for call in calls if is_edited(call, self._state.own)]
         known = self._state.step_ends.get(action.step_id, StepEnd(action.step_id))
         return await self._commit(StepResult(cards, replace(known, status=StepStatus.COMPLETED), calls))
 
@@ -192,7 +194,7 @@ class TurnRun:
 
     def _subject(self, call: Call) -> str | None:
         head = self._state.head
-        if call.route is not Route.COMMAND or call.remote is None:
+        if call.route not in (Route.COMMAND, Route.APPROVAL) or call.remote is None:
             return None
         return tool_subject(
             call.remote.target_subject, head.project_id, head.active_channel_id or "", head.agent_id

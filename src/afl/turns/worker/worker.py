@@ -17,6 +17,7 @@ from afl.turns.bus import WakeupSubscription
 from afl.turns.engine import L0Engine
 from afl.turns.model import EnteredTurn, FreeSlot, Head, InboxRow
 from afl.turns.store import inbox
+from afl.turns.tools.dependencies import Dependencies
 from afl.turns.tools.local import LocalTool, Toolbox
 from afl.turns.watchdog import Watchdog
 from afl.turns.worker.claims import Claimed, claim
@@ -52,12 +53,15 @@ class Worker:
         targets: Iterable[str] = (TARGET,),
         limits: WorkerLimits | None = None,
         models: Mapping[str, Model] | None = None,
+        deps: Any = None,
         poll_seconds: float = 1.0,
         watch_seconds: float = 2.0,
     ) -> None:
         toolbox = tools if isinstance(tools, Toolbox) else Toolbox(tools)
         owner = f"{engine.database.presence.id}#{next(_numbers)}"
-        self._services = WorkerServices(engine, model, toolbox, owner, limits or WorkerLimits(), models or {})
+        self._services = WorkerServices(
+            engine, model, toolbox, owner, limits or WorkerLimits(), models or {}, deps=Dependencies(deps)
+        )
         self._engine = engine
         self.targets = tuple(targets)
         self.owner = owner  # this worker's name in the store
@@ -78,7 +82,8 @@ class Worker:
         return [held.turn_id for held in self._held.turns]
 
     async def start(self) -> None:
-        """Begin to work. The engine was started before."""
+        """Open the dependencies and begin to work. The engine was started before."""
+        await self._services.deps.open()
         self._subscription = await self._engine.bus.listen(self.targets)
         loops = [self._claim_loop(), self._every(self._held.renew_seconds, self._held.renew)]
         if self._watch_seconds:
@@ -102,6 +107,7 @@ class Worker:
         await cancel_and_wait([claiming, *others])
         await self._subscription.close()
         self._services.close()
+        await self._services.deps.close()
 
     async def _finish_messages(self, grace: float) -> None:
         """Wait for the messages that are being handled; while the store is unreachable they are given up."""

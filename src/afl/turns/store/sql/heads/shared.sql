@@ -68,7 +68,7 @@ returning *
 
 -- name: resume
 update {schema:state}agent_state_head set
-    status = 'running', owner = :owner, lease_until = {now} + :lease_ms, steps = steps + 1, resume_deadline = null,
+    status = 'running', owner = :owner, lease_until = {now} + :lease_ms, steps = steps + :steps, resume_deadline = null,
     revision = revision + 1, updated_at = {now}
 where project_id = :project and agent_id = :agent and active_agent_turn_id = :turn and turn_epoch = :epoch
     and revision = :revision and status = 'suspended' and waiting_tool_count = 0

@@ -1,0 +1,57 @@
+"""`@tool`: a function as a tool, with what is to be known of it besides its signature."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, overload
+
+from afl.turns.tools.approval import Approve, Expired
+from afl.turns.tools.local import TOOL_SECONDS, LocalTool, local_tool
+from afl.turns.tools.outcome import SUSPEND
+from afl.turns.tools.workflow_tool import WorkflowTool, workflow_tool
+
+
+@overload
+def tool(function: Callable[..., Any], /) -> LocalTool: ...
+
+
+@overload
+def tool(
+    *,
+    name: str = "",
+    after_execution: str = SUSPEND,
+    timeout: float = TOOL_SECONDS,
+    approve: Approve = False,
+    approve_timeout: float | None = None,
+    approve_expired: Expired = "reject",
+) -> Callable[[Callable[..., Any]], LocalTool]: ...
+
+
+@overload
+def tool(
+    *,
+    workflow: str,
+    name: str = "",
+    after_execution: str = SUSPEND,
+    timeout: float | None = None,
+    approve: bool | str = False,
+    approve_timeout: float | None = None,
+    approve_expired: Expired = "reject",
+    task_list: str = "default",
+) -> WorkflowTool: ...
+
+
+def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+    """The tool a function is; as a decorator, with the options of `local_tool`. It can be called as the function can.
+
+    With `workflow` it is the workflow of that name: a call starts a run, and the turn waits for its end.
+    """
+    if "workflow" in options:
+        return workflow_tool(options.pop("workflow"), **options)
+    if function is not None:
+        return local_tool(function, **options)
+
+    def decorated(function: Callable[..., Any]) -> LocalTool:
+        return local_tool(function, **options)
+
+    return decorated
