@@ -15,6 +15,7 @@ from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.definition import AgentDefinition, agent
 from afl.turns.engine import L0Engine
 from afl.turns.errors import TurnFailed
+from afl.turns.mcp.server import McpServer
 from afl.turns.model import Limits, TurnRef
 from afl.turns.tools.local import ToolCall, current_call, local_tool
 from afl.turns.tools.service import ToolService
@@ -28,6 +29,7 @@ __all__ = [
     "Delivered",
     "L0Engine",
     "Limits",
+    "McpServer",
     "ToolCall",
     "ToolService",
     "TurnFailed",

@@ -28,6 +28,7 @@ from afl.turns.context import TurnContext
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
 from afl.turns.intents import AddressIntent, SpawnIntent
+from afl.turns.mcp.server import McpServer
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.send import refusal
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
@@ -112,12 +113,14 @@ class Agents:
         worker_target: str = TARGET,
         tags: Sequence[str] = (),
         result: Any = None,
+        mcp: Iterable[McpServer | str] = (),
         **profile: Any,
     ) -> Agent:
         """An agent and its profile; the same again changes nothing.
 
         `tools`: functions of this process, or names; None: all there are.
         `result`: the type that the result of each of its turns has, unless a turn is asked for another one.
+        `mcp`: MCP servers whose tools it has, or names of configured ones.
         What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
         """
         data: dict[str, Any] = {
@@ -128,6 +131,8 @@ class Agents:
             "allowed_tools": None if tools is None else [self._named(tool) for tool in tools],
             **profile,
         }
+        if servers := [self.toolbox.mcp.add(each) for each in mcp]:
+            data["mcp"] = servers  # commands and headers may be secret, and are not stored
         if result is not None:
             data["result"] = stored_type(self.toolbox.add_type(result))
 

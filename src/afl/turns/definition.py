@@ -11,6 +11,7 @@ from typing import Any
 
 from afl.models.result_type import result_type
 from afl.turns.agents import Agents, AnyTool
+from afl.turns.mcp.server import McpServer
 from afl.turns.worker.worker import TARGET
 
 
@@ -39,14 +40,18 @@ def agent(
     worker_target: str = TARGET,
     tags: Sequence[str] = (),
     result: Any = None,
+    mcp: Iterable[McpServer | str] = (),
     **profile: Any,
 ) -> AgentDefinition:
     """Declare an agent. `result`: the type that its results have: a pydantic model, a dataclass or a TypedDict.
 
+    `mcp`: MCP servers whose tools it has, or names of configured ones.
     What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
     """
     if result is not None:
         profile["result"] = result_type(result)  # what is no type is told now
+    if servers := tuple(mcp):
+        profile["mcp"] = servers
     return AgentDefinition(
         agent_id, prompt, None if tools is None else tuple(tools), worker_target, tuple(tags), profile
     )

@@ -162,6 +162,7 @@ async def staffed(
     database = shared if shared is not None else await asyncio.to_thread(connect, settings.store)
     engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings))
     toolbox = Toolbox(module.tools)
+    toolbox.mcp.settings = settings
     try:
         await engine.start()
         agents = Agents(engine, settings.project, toolbox)

@@ -26,7 +26,8 @@ from afl.kernel.near_names import near_name
 from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
 from afl.models.result_type import ResultType, result_type
-from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, failed, outcome_of
+from afl.turns.mcp.server import McpServers
+from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, ToolFailure, failed, outcome_of
 
 TOOL_SECONDS = 120.0
 THREADS = 32
@@ -100,6 +101,7 @@ class Toolbox:
     def __init__(self, tools: Iterable[Callable[..., Any] | PythonTool | LocalTool] = ()) -> None:
         self._tools: dict[str, LocalTool] = {}
         self.result_types: dict[str, ResultType[Any]] = {}  # of the agents of this process, by their keys
+        self.mcp = McpServers()
         for each in tools:
             self.add(each)
 
@@ -115,6 +117,12 @@ class Toolbox:
         if known is not tool and known.python.function is not tool.python.function:
             raise InputError(f"two tools have the name {tool.name!r}; give one of them another: name=...")
         return known
+
+    def with_tools(self, tools: Iterable[LocalTool]) -> Toolbox:
+        """These and others; the tools that are here keep their names."""
+        both = Toolbox([*self, *(tool for tool in tools if tool.name not in self._tools)])
+        both.result_types, both.mcp = self.result_types, self.mcp
+        return both
 
     def find(self, name: str) -> LocalTool | None:
         return self._tools.get(name)
@@ -165,7 +173,8 @@ class ToolCaller:
         except Exception as error:
             _log.info("tool %s failed", tool.name, exc_info=True)
             raised = error.raised if isinstance(error, UnraisableError) else error
-            return failed(type(raised).__name__, error_text(str(raised) or type(raised).__name__))
+            code = raised.code if isinstance(raised, ToolFailure) else type(raised).__name__
+            return failed(code, error_text(str(raised) or type(raised).__name__))
         finally:
             telemetry.record("afl.tool.seconds", time.monotonic() - begun, tool=tool.name)
         return outcome_of(answer, tool=tool.name, after_execution=tool.after_execution)

@@ -50,6 +50,7 @@ class Profile:
     llm: LlmConfig = field(default_factory=LlmConfig)
     policy: DelegationPolicy | None = None
     result: Mapping[str, Any] | None = None  # the type that all its results have
+    mcp: tuple[str, ...] = ()  # names of MCP servers whose tools it has
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -89,6 +90,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         llm,
         policy_of(data),
         data.get("result"),
+        tuple(_name_list(data, "mcp", name) or ()),
     )
 
 
