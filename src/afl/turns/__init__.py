@@ -12,7 +12,7 @@ through, Worker runs turns, ToolService answers `cmd.tool.*` in a process of its
 
 from afl.turns.agents import Agents, Conversation, open_agents
 from afl.turns.cardbox.deliverable import Delivered
-from afl.turns.definition import AgentDefinition, agent
+from afl.turns.definition import AgentDefinition, agent, serve
 from afl.turns.engine import L0Engine
 from afl.turns.errors import TurnFailed
 from afl.turns.mcp.server import McpServer
@@ -40,4 +40,5 @@ __all__ = [
     "current_call",
     "local_tool",
     "open_agents",
+    "serve",
 ]

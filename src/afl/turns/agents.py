@@ -32,6 +32,7 @@ from afl.turns.mcp.server import McpServer
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.send import refusal
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
+from afl.turns.served.agent import PYDANTIC_AI, ServedAgent, served_agent
 from afl.turns.statuses import BoxKind, CardType, MessageType
 from afl.turns.store import inbox
 from afl.turns.tools.expected import result_card_content, stored_type
@@ -114,13 +115,14 @@ class Agents:
         tags: Sequence[str] = (),
         result: Any = None,
         mcp: Iterable[McpServer | str] = (),
+        served: ServedAgent | None = None,
         **profile: Any,
     ) -> Agent:
         """An agent and its profile; the same again changes nothing.
 
         `tools`: functions of this process, or names; None: all there are.
         `result`: the type that the result of each of its turns has, unless a turn is asked for another one.
-        `mcp`: MCP servers whose tools it has, or names of configured ones.
+        `mcp`: MCP servers whose tools it has, or names of configured ones. `served`: what runs its turns here.
         What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
         """
         data: dict[str, Any] = {
@@ -133,6 +135,9 @@ class Agents:
         }
         if servers := [self.toolbox.mcp.add(each) for each in mcp]:
             data["mcp"] = servers  # commands and headers may be secret, and are not stored
+        if served is not None:
+            self.toolbox.served[agent_id] = served
+            data["served"] = PYDANTIC_AI
         if result is not None:
             data["result"] = stored_type(self.toolbox.add_type(result))
 
@@ -147,6 +152,19 @@ class Agents:
             return agent
 
         return await self.engine.database.run("write", work)
+
+    async def serve(
+        self,
+        agent: Any,
+        name: str = "",
+        *,
+        deps: Any = None,
+        make_deps: Callable[[], Any] | None = None,
+        **options: Any,
+    ) -> Agent:
+        """An agent of Pydantic AI as an agent here; see `afl.turns.serve`."""
+        served = served_agent(agent, name, deps, make_deps, options)
+        return await self.define(served.agent_id, served=served)
 
     async def send(
         self,

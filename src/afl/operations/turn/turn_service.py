@@ -59,7 +59,7 @@ class TurnModule:
         for agent in self.agents:
             wanted = str((agent.profile.get("llm_config") or {}).get("model", ""))
             model = self.models.get(wanted, self.model)
-            if not getattr(model, "has_key", True):
+            if "served" not in agent.profile and not getattr(model, "has_key", True):
                 found.setdefault(model.resolve(wanted), []).append(agent.agent_id)
         return found
 

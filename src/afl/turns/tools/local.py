@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any
@@ -27,6 +28,7 @@ from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
 from afl.models.result_type import ResultType, result_type
 from afl.turns.mcp.server import McpServers
+from afl.turns.served.agent import ServedAgent
 from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, ToolFailure, failed, outcome_of
 
 TOOL_SECONDS = 120.0
@@ -58,6 +60,16 @@ def current_call() -> ToolCall:
         return _call.get()
     except LookupError:
         raise InputError("current_call() is for the function of a tool while a worker calls it") from None
+
+
+@contextmanager
+def calling(call: ToolCall) -> Iterator[None]:
+    """While the block lasts, `current_call()` is this call."""
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(token)
 
 
 @dataclass(frozen=True)
@@ -102,6 +114,7 @@ class Toolbox:
         self._tools: dict[str, LocalTool] = {}
         self.result_types: dict[str, ResultType[Any]] = {}  # of the agents of this process, by their keys
         self.mcp = McpServers()
+        self.served: dict[str, ServedAgent] = {}  # agents of Pydantic AI, by the ids of agents
         for each in tools:
             self.add(each)
 
@@ -121,7 +134,7 @@ class Toolbox:
     def with_tools(self, tools: Iterable[LocalTool]) -> Toolbox:
         """These and others; the tools that are here keep their names."""
         both = Toolbox([*self, *(tool for tool in tools if tool.name not in self._tools)])
-        both.result_types, both.mcp = self.result_types, self.mcp
+        both.result_types, both.mcp, both.served = self.result_types, self.mcp, self.served
         return both
 
     def find(self, name: str) -> LocalTool | None:

@@ -51,6 +51,7 @@ class Profile:
     policy: DelegationPolicy | None = None
     result: Mapping[str, Any] | None = None  # the type that all its results have
     mcp: tuple[str, ...] = ()  # names of MCP servers whose tools it has
+    served: str = ""  # what runs its turns, if not the worker itself
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -91,6 +92,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         policy_of(data),
         data.get("result"),
         tuple(_name_list(data, "mcp", name) or ()),
+        str(data.get("served") or ""),
     )
 
 
