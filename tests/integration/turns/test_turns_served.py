@@ -214,6 +214,56 @@ def test_how_its_turns_fail() -> None:
     run(work)
 
 
+def test_a_tool_that_fails_while_others_are_stored_ends_the_turn_once() -> None:
+    """Pydantic AI cancels the other calls of the step; what they were storing is stored, and the turn ends."""
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse([*(ToolCallPart("fine", {}) for _ in range(4)), ToolCallPart("broken", {})])
+
+    agent = Agent(FunctionModel(answer), name="clerk")
+
+    @agent.tool_plain
+    async def fine() -> str:
+        return "fine"
+
+    @agent.tool_plain
+    async def broken() -> str:
+        raise ZeroDivisionError("by zero")
+
+    async def work() -> None:
+        async with office(MEMORY) as there:
+            await there.hire(NO_MODEL)
+            await there.agents.serve(agent)
+            for _ in range(3):
+                assert (await there.agents.ask("clerk", "Go.")).error_code == "ZeroDivisionError"
+            assert there.count("state.outbox", "kind = 'task'") == 3
+
+    run(work)
+
+
+def test_a_turn_is_stopped_in_a_tool() -> None:
+    begun = asyncio.Event()
+    agent = Agent(TestModel(), name="clerk")
+
+    @agent.tool_plain
+    async def endless() -> str:
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async def work() -> None:
+        async with office(MEMORY) as there:
+            await there.hire(NO_MODEL)
+            await there.agents.serve(agent)
+            turn = await there.agents.send("clerk", "Go.")
+            await begun.wait()
+            await there.agents.stop(turn)
+            assert (await there.agents.wait(turn)).status == TaskStatus.CANCELED
+            assert there.count("state.outbox", "kind = 'task'") == 1
+
+    run(work)
+
+
 def test_what_cannot_be_served() -> None:
     with pytest.raises(InputError, match="takes an agent of Pydantic AI"):
         serve("guide")

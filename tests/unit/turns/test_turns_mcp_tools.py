@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any
 
+import httpx2
 import pytest
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server.mcpserver import MCPServer
-from mcp_types import CallToolResult, TextContent, ToolAnnotations
+from mcp_types import CONNECTION_CLOSED, CallToolResult, TextContent, ToolAnnotations
 
 from afl.kernel.errors import InputError
 from afl.kernel.public_address import is_public
@@ -18,6 +20,7 @@ from afl.kernel.settings import load_settings
 from afl.turns.mcp.connection import McpConnection
 from afl.turns.mcp.server import McpServer, McpServers, server_of
 from afl.turns.mcp.tools import McpTool, local_tools, needs_approval
+from afl.turns.mcp.transport import PrivateAddress, PublicTransport
 from afl.turns.tools.local import LocalTool, ToolCall, ToolCaller
 from afl.turns.tools.outcome import Outcome
 
@@ -109,6 +112,30 @@ def test_names_are_filtered_prefixed_and_never_taken_from_others() -> None:
     asyncio.run(work())
 
 
+class Dead:
+    """A session whose server has died."""
+
+    async def list_tools(self, **_: Any) -> Any:
+        raise MCPError(CONNECTION_CLOSED, "Connection closed")
+
+    async def call_tool(self, *_: Any, **__: Any) -> Any:
+        raise MCPError(CONNECTION_CLOSED, "Connection closed")
+
+
+def test_a_server_that_died_before_a_call_is_asked_again() -> None:
+    """Nothing was sent to it, so that also a call that must not be repeated is made."""
+
+    async def work(repeatable: bool) -> None:
+        sessions: list[Any] = [nullcontext(Dead()), Client(library())]
+        connection = McpConnection(McpServer(command=["library"]), lambda: sessions.pop(0))
+        result = await connection.call("write", {"text": "a"}, meta={}, repeatable=repeatable)
+        assert result.structured_content == {"result": "wrote a"}
+        await connection.close()
+
+    asyncio.run(work(False))
+    asyncio.run(work(True))
+
+
 def test_who_needs_approval() -> None:
     def needs(approve: str, reads: bool) -> bool:
         server = McpServer(command=["x"], approve=approve)
@@ -153,6 +180,32 @@ def test_configured_servers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TOKEN")
     with pytest.raises(InputError, match="the variable TOKEN is not set"):
         git.expanded(git.env)
+
+
+def test_the_address_that_was_checked_is_the_one_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = ["2606:4700:4700::1111", "1.1.1.1"]
+    sent: list[tuple[str, str, str]] = []
+
+    def resolved(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port)) for address in found]
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
+        if ":" in request.url.host:
+            raise httpx2.ConnectError("no route")
+        return httpx2.Response(200)
+
+    async def work() -> None:
+        transport = PublicTransport(httpx2.MockTransport(answer))
+        async with httpx2.AsyncClient(transport=transport) as client:
+            assert (await client.post("https://mcp.example.com/mcp", json={})).status_code == 200
+            found.append("10.0.0.1")  # the name leads elsewhere now
+            with pytest.raises(PrivateAddress, match=r"10\.0\.0\.1"):
+                await client.post("https://mcp.example.com/mcp", json={})
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    asyncio.run(work())
+    assert sent == [(address, "mcp.example.com", "mcp.example.com") for address in found[:2]]
 
 
 def test_public_addresses() -> None:

@@ -68,7 +68,7 @@ class McpConnection:
         """The result of a call. If the server dies on it, it is made again only if that is harmless."""
         attempts = 0
         while True:
-            client = await self._client()
+            client = await self._client() if repeatable else await self._live_client()
             attempts += 1
             try:
                 return await client.call_tool(tool, dict(arguments), meta=dict(meta))  # type: ignore[arg-type]
@@ -79,6 +79,18 @@ class McpConnection:
                 if repeatable and attempts < _ATTEMPTS:
                     continue
                 raise ToolFailure("mcp_connection_lost", self._lost(tool, repeatable)) from error
+
+    async def _live_client(self) -> Client:
+        """A session that answers: a server that died since the last call is not noticed before it is asked."""
+        client = await self._client()
+        try:
+            await client.list_tools()
+        except MCPError as error:
+            if error.code != CONNECTION_CLOSED:
+                raise ToolFailure("mcp_error", str(error)) from error
+            await self._lose(client)
+            return await self._client()
+        return client
 
     async def close(self) -> None:
         session, self._session = self._session, None

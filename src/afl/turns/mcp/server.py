@@ -17,9 +17,11 @@ from urllib.parse import urlsplit
 
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
+from afl.kernel.redaction import redact
 from afl.kernel.settings import Settings, load_settings
 
 APPROVALS = ("writes", "always", "never")
+_TELLING_CHARACTERS = 6  # what is shorter may be an ordinary word
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -82,7 +84,10 @@ class McpServer:
     def _variable(self, found: re.Match[str]) -> str:
         if found[1] not in os.environ:
             raise InputError(f"MCP server {self.name}: the variable {found[1]} is not set")
-        return os.environ[found[1]]
+        value = os.environ[found[1]]
+        if len(value) >= _TELLING_CHARACTERS:
+            redact(value)  # no error and no log shows it
+        return value
 
     def _default_name(self) -> str:
         return urlsplit(self.url).hostname or PurePath(self.command[-1] if self.command else "").name

@@ -61,10 +61,9 @@ class McpSessions:
         await asyncio.gather(*(each.close() for each in connections.values()))
 
     def _connection(self, name: str) -> McpConnection:
+        if name in self._connections:
+            return self._connections[name]
         server = self._servers.find(name)
-        known = self._connections.get(name)
-        if known is not None and known.server == server:
-            return known
         opener = partial(opened, server, allow_private=self._servers.allows_private)
         self._connections[name] = McpConnection(server, opener)
         return self._connections[name]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import httpx2
 from mcp import Client
@@ -71,12 +71,16 @@ class PublicTransport(httpx2.AsyncBaseTransport):
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         host = request.url.host
-        address = (await public_addresses(str(request.url)))[0]
+        *others, last = await public_addresses(str(request.url))
+        # The certificate is that of the name.
+        request.extensions = {**request.extensions, "sni_hostname": host}
+        for address in others:
+            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                return await self._send(request, address)
+        return await self._send(request, last)
+
+    async def _send(self, request: httpx2.Request, address: str) -> httpx2.Response:
         request.url = request.url.copy_with(host=address)
-        request.extensions = {
-            **request.extensions,
-            "sni_hostname": host,
-        }  # the certificate is that of the name
         return await self._inner.handle_async_request(request)
 
     async def aclose(self) -> None:

@@ -27,9 +27,8 @@ from pydantic_ai.tools import DeferredToolRequests
 from afl.kernel.database import Transaction
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import AgentFlowError, InputError
-from afl.models import Message, Request, Text
 from afl.models.naming import full_name
-from afl.models.provider_messages import messages_of, reply_of
+from afl.models.provider_messages import reply_of
 from afl.turns.cardbox.cards import Card, NewCard
 from afl.turns.cardbox.deliverable import answer_content, typed_content
 from afl.turns.model import Head
@@ -38,12 +37,12 @@ from afl.turns.protocol.ids import new_id
 from afl.turns.served import codec
 from afl.turns.served.agent import ServedAgent
 from afl.turns.served.capability import OnText, StoredRun
+from afl.turns.served.prompt import prompt_and_history
 from afl.turns.statuses import Activity, AfterExecution, CardType, StepPhase, StepStatus, TaskStatus
 from afl.turns.store.steps import StepEnd
 from afl.turns.tools.local import ToolCall, calling
 from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.transitions import Ending, next_step, note
-from afl.turns.worker.conversation import messages
 from afl.turns.worker.model_call import text_stream, usage_metadata
 from afl.turns.worker.services import WorkerServices
 from afl.turns.worker.step_commit import INVALID_RESULT, StepOutcome, exhausted, failure
@@ -52,7 +51,6 @@ from afl.turns.worker.turn_run import TurnRun
 from afl.turns.worker.turn_state import TurnState
 
 T = TypeVar("T")
-_SAID = (CardType.AGENT_THOUGHT, CardType.TASK_DELIVERABLE, CardType.TOOL_RESULT)
 
 
 class _Exhausted(Exception):
@@ -65,6 +63,7 @@ class ServedRun(TurnRun):
     def __init__(self, services: WorkerServices, state: TurnState) -> None:
         super().__init__(services, state)
         self._lock = asyncio.Lock()
+        self._commits: set[asyncio.Task[Any]] = set()
         self._lost: Exception | None = None  # the store failed, or the turn is another worker's
         self._thoughts = [card for card in state.own if card.type == CardType.AGENT_THOUGHT]
 
@@ -79,6 +78,7 @@ class ServedRun(TurnRun):
         try:
             result = await self._run_agent(served)
         except Exception as error:
+            await self._settled()
             if self._lost is not None:
                 raise self._lost from error
             await self._failed(error)
@@ -89,7 +89,7 @@ class ServedRun(TurnRun):
         prompt, history = prompt_and_history(self._state)
         capabilities = [StoredRun(self), ReinjectSystemPrompt[Any](), *served.options.get("capabilities", ())]
         return await served.agent.run(
-            prompt,
+            prompt or None,
             message_history=history or None,
             deps=await served.new_deps(),
             run_id=self._state.turn_id,
@@ -148,11 +148,24 @@ class ServedRun(TurnRun):
             async with self._lock:
                 return await work
 
+        task = asyncio.create_task(locked())
+        self._commits.add(task)
+        task.add_done_callback(self._note_commit)
         try:
-            return await asyncio.shield(asyncio.create_task(locked()))
+            return await asyncio.shield(task)
         except AgentFlowError as error:
             self._lost = self._lost or error
             raise
+
+    def _note_commit(self, task: asyncio.Task[Any]) -> None:
+        self._commits.discard(task)
+        if not task.cancelled():
+            task.exception()  # whoever waits for it has it; asyncio need not report it
+
+    async def _settled(self) -> None:
+        """Wait for commits whose callers are gone: when a tool raises, the others of its step are canceled."""
+        while self._commits:
+            await asyncio.wait(set(self._commits))
 
     async def _begin_step(self, messages: Sequence[ModelMessage]) -> None:
         """End the step of the last response, with results of calls that no tool has answered."""
@@ -285,21 +298,6 @@ class ServedRun(TurnRun):
     def _result_card(self, tool_call_id: str, name: str, outcome: Outcome) -> NewCard:
         step = self._thoughts[-1].step_id if self._thoughts else None
         return self._writer(step).result(_call(tool_call_id, name, {}), outcome)
-
-
-def prompt_and_history(state: TurnState) -> tuple[str, list[ModelMessage]]:
-    """What the agent is asked now, and what was said before, from the cards that others wrote."""
-    own = {card.card_id for card in state.own}
-    cards = [card for card in state.conversation if card.card_id not in own]
-    last = max((place for place, card in enumerate(cards) if card.type in _SAID), default=-1)
-    asked = [card for card in cards[last + 1 :] if card.type != CardType.RESULT_FIELDS]
-    words = [_words(message) for message in messages(asked)]
-    history = messages_of(Request(messages(cards[: last + 1])))
-    return "\n\n".join(words), history
-
-
-def _words(message: Message) -> str:
-    return "\n\n".join(block.text for block in message.content if isinstance(block, Text))
 
 
 def _call(tool_call_id: str, name: str, arguments: Any) -> Call:
