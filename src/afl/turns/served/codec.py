@@ -36,11 +36,11 @@ def response_of(data: Any) -> ModelResponse:
     return found
 
 
-def result_data(result: Any) -> dict[str, Any]:
-    """What a tool returned, with all that Pydantic AI makes of it."""
+def result_data(result: Any) -> tuple[Any, dict[str, Any]]:
+    """What a tool returned, as the card of its result has it, and what Pydantic AI needs besides."""
     whole = result if isinstance(result, ToolReturn) else ToolReturn(result)
     data = _RETURN.dump_python(whole, mode="json")
-    return {"plain": whole is not result, "return": data}
+    return data.pop("return_value"), {"plain": whole is not result, "more": data}
 
 
 def result_of(content: Mapping[str, Any]) -> Any:
@@ -49,7 +49,7 @@ def result_of(content: Mapping[str, Any]) -> Any:
     if error is not None:
         raise (ToolFailed if error["code"] == FAILED else ModelRetry)(error["message"])
     stored = content[STORED]
-    whole = _RETURN.validate_python(stored["return"])
+    whole = _RETURN.validate_python({**stored["more"], "return_value": content["result"]})
     return whole.return_value if stored["plain"] else whole
 
 

@@ -123,12 +123,12 @@ class ServedRun(TurnRun):
         self._publish(state_event(head, activity=Activity.EXECUTING_TOOL, current_tool=call.tool_name))
         try:
             with calling(about):
-                data = codec.result_data(await execute())
+                value, more = codec.result_data(await execute())
         except (ToolRetryError, ToolFailedError) as error:
             code = codec.RETRY if isinstance(error, ToolRetryError) else codec.FAILED
             await self._serialized(self._store_result(call, failed(code, _told(error)), None))
             raise
-        card = await self._serialized(self._store_result(call, Outcome("success", _seen(data)), data))
+        card = await self._serialized(self._store_result(call, Outcome("success", value), more))
         return codec.result_of(card.content)
 
     @contextmanager
@@ -302,11 +302,6 @@ class ServedRun(TurnRun):
 
 def _call(tool_call_id: str, name: str, arguments: Any) -> Call:
     return Call(tool_call_id, name, arguments, Route.LOCAL)
-
-
-def _seen(data: dict[str, Any]) -> Any:
-    """What the model reads of a result, for the card."""
-    return data["return"]["return_value"]
 
 
 def _told(error: ToolRetryError | ToolFailedError) -> str:
