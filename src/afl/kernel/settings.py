@@ -198,6 +198,19 @@ class Settings:
         ),
         "Facets whose work is done elsewhere, without a mixin in the workflow.",
     )
+    mcp_servers: tuple[tuple[str, Any], ...] = setting(
+        "AFL_MCP_SERVERS",
+        (),
+        Pairs("a name, and for it `command` and `args`, or `url`, and what else `McpServer` has"),
+        "MCP servers that agents may name in `mcp`; they win over those that modules declare. `${NAME}` in `env` and "
+        "`headers` is a variable of the worker's environment: write secrets so.",
+    )
+    mcp_private_addresses: str = setting(
+        "AFL_MCP_PRIVATE_ADDRESSES",
+        "refuse",
+        Choice(("refuse", "allow")),
+        "Whether MCP servers may be reached over HTTP on this machine and in private networks.",
+    )
     messages: str = setting(
         "AFL_MESSAGES",
         "auto",

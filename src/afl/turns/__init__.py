@@ -12,9 +12,10 @@ through, Worker runs turns, ToolService answers `cmd.tool.*` in a process of its
 
 from afl.turns.agents import Agents, Conversation, open_agents
 from afl.turns.cardbox.deliverable import Delivered
-from afl.turns.definition import AgentDefinition, agent
+from afl.turns.definition import AgentDefinition, agent, serve
 from afl.turns.engine import L0Engine
 from afl.turns.errors import TurnFailed
+from afl.turns.mcp.server import McpServer
 from afl.turns.model import Limits, TurnRef
 from afl.turns.tools.declaring import tool
 from afl.turns.tools.dependencies import AgentContext
@@ -34,6 +35,7 @@ __all__ = [
     "EventKind",
     "L0Engine",
     "Limits",
+    "McpServer",
     "ToolCall",
     "ToolService",
     "TurnFailed",
@@ -44,5 +46,6 @@ __all__ = [
     "current_call",
     "local_tool",
     "open_agents",
+    "serve",
     "tool",
 ]

@@ -28,9 +28,11 @@ from afl.turns.context import TurnContext
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
 from afl.turns.intents import AddressIntent, SpawnIntent
+from afl.turns.mcp.server import McpServer
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.send import refusal
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
+from afl.turns.served.agent import PYDANTIC_AI, ServedAgent, served_agent
 from afl.turns.statuses import BoxKind, CardType, MessageType
 from afl.turns.store import inbox
 from afl.turns.tools.dependencies import AgentContext
@@ -123,6 +125,8 @@ class Agents:
         worker_target: str = TARGET,
         tags: Sequence[str] = (),
         result: Any = None,
+        mcp: Iterable[McpServer | str] = (),
+        served: ServedAgent | None = None,
         **profile: Any,
     ) -> Agent:
         """An agent and its profile; the same again changes nothing.
@@ -130,6 +134,7 @@ class Agents:
         `prompt`: text, or a function of an AgentContext that makes it for each request.
         `tools`: functions of this process, or names; None: all there are.
         `result`: the type that the result of each of its turns has, unless a turn is asked for another one.
+        `mcp`: MCP servers whose tools it has, or names of configured ones. `served`: what runs its turns here.
         What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
         """
         data: dict[str, Any] = {
@@ -143,6 +148,11 @@ class Agents:
         if not isinstance(prompt, str):
             self.toolbox.prompts[agent_id] = prompt
             data["prompt_function"] = agent_id
+        if servers := [self.toolbox.mcp.add(each) for each in mcp]:
+            data["mcp"] = servers  # commands and headers may be secret, and are not stored
+        if served is not None:
+            self.toolbox.served[agent_id] = served
+            data["served"] = PYDANTIC_AI
         if result is not None:
             data["result"] = stored_type(self.toolbox.add_type(result))
 
@@ -157,6 +167,19 @@ class Agents:
             return agent
 
         return await self.engine.database.run("write", work)
+
+    async def serve(
+        self,
+        agent: Any,
+        name: str = "",
+        *,
+        deps: Any = None,
+        make_deps: Callable[[], Any] | None = None,
+        **options: Any,
+    ) -> Agent:
+        """An agent of Pydantic AI as an agent here; see `afl.turns.serve`."""
+        served = served_agent(agent, name, deps, make_deps, options)
+        return await self.define(served.agent_id, served=served)
 
     async def send(
         self,

@@ -5,12 +5,14 @@ guide = agent("guide", "You help travelers.", tools=[weather, book])
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from afl.models.result_type import result_type
 from afl.turns.agents import Agents, AnyTool, Prompt
+from afl.turns.mcp.server import McpServer
+from afl.turns.served.agent import served_agent
 from afl.turns.tools.workflow_tool import WorkflowTool
 from afl.turns.worker.worker import TARGET
 
@@ -45,17 +47,39 @@ def agent(
     worker_target: str = TARGET,
     tags: Sequence[str] = (),
     result: Any = None,
+    mcp: Iterable[McpServer | str] = (),
     **profile: Any,
 ) -> AgentDefinition:
     """Declare an agent. `result`: the type that its results have: a pydantic model, a dataclass or a TypedDict.
 
+    `mcp`: MCP servers whose tools it has, or names of configured ones.
     What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
     """
     if result is not None:
         profile["result"] = result_type(result)  # what is no type is told now
+    if servers := tuple(mcp):
+        profile["mcp"] = servers
     return AgentDefinition(
         agent_id, prompt, None if tools is None else tuple(tools), worker_target, tuple(tags), profile
     )
+
+
+def serve(
+    agent: Any,
+    name: str = "",
+    *,
+    deps: Any = None,
+    make_deps: Callable[[], Any] | None = None,
+    **options: Any,
+) -> AgentDefinition:
+    """Declare an agent of Pydantic AI, whose turns then survive the process that runs them.
+
+    Each request of its model and each call of its tools is stored; whoever takes a turn over runs the agent again, and
+    what is stored is answered from the store. `name`: its id, if not the agent's own name. `deps`: its dependencies, or
+    `make_deps`: a function that makes those of each run. What else `Agent.run` takes is given by name.
+    """
+    served = served_agent(agent, name, deps, make_deps, options)
+    return AgentDefinition(served.agent_id, profile={"served": served})
 
 
 async def establish(agents: Agents, definitions: Iterable[AgentDefinition]) -> None:

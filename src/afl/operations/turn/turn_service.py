@@ -13,7 +13,7 @@ from typing import Any
 from afl.kernel.database import Database, connect
 from afl.kernel.errors import InputError
 from afl.kernel.settings import Settings
-from afl.models import Model, as_model
+from afl.models import Model, ScriptedModel, as_model
 from afl.models.naming import is_address, is_provider
 from afl.models.opening import named_model
 from afl.operations.program.agents import AgentError, load_module
@@ -67,7 +67,7 @@ class TurnModule:
         for agent in self.agents:
             wanted = str((agent.profile.get("llm_config") or {}).get("model", ""))
             model = self.models.get(wanted, self.model)
-            if not getattr(model, "has_key", True):
+            if "served" not in agent.profile and not getattr(model, "has_key", True):
                 found.setdefault(model.resolve(wanted), []).append(agent.agent_id)
         return found
 
@@ -98,7 +98,10 @@ def turn_module_of(source: Any, module: str, model: str = "") -> TurnModule:
     if len(found) != len(list(_definitions(source))):
         raise AgentError(f"module {module} declares two agents of one name")
     values = vars(source) if isinstance(source, ModuleType) else {}
-    chosen = load_model(model) if model else _model(values.get("model"), module)
+    own = values.get("model")
+    if own is None and all("served" in agent.profile for agent in found):
+        own = ScriptedModel([])  # each of them has its own
+    chosen = load_model(model) if model else _model(own, module)
     offered = TurnModule(found, chosen, _models(values.get("models"), module), values.get("deps"))
     Toolbox(offered.tools)  # two tools of one name are told now
     return offered
@@ -170,6 +173,7 @@ async def staffed(
     database = shared if shared is not None else await asyncio.to_thread(connect, settings.store)
     engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings))
     toolbox = Toolbox(module.tools)
+    toolbox.mcp.settings = settings
     try:
         await engine.start()
         agents = Agents(engine, settings.project, toolbox)

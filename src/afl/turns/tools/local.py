@@ -15,6 +15,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import Any
@@ -26,9 +27,11 @@ from afl.kernel.near_names import near_name
 from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
 from afl.models.result_type import ResultType, result_type
+from afl.turns.mcp.server import McpServers
+from afl.turns.served.agent import ServedAgent
 from afl.turns.tools.approval import ApprovalRule, Approve, Expired, approval_rule
 from afl.turns.tools.dependencies import AgentContext, Dependencies, context_var, with_context
-from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, failed, outcome_of
+from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, ToolFailure, failed, outcome_of
 
 TOOL_SECONDS = 120.0
 THREADS = 32
@@ -59,6 +62,16 @@ def current_call() -> ToolCall:
         return _call.get()
     except LookupError:
         raise InputError("current_call() is for the function of a tool while a worker calls it") from None
+
+
+@contextmanager
+def calling(call: ToolCall) -> Iterator[None]:
+    """While the block lasts, `current_call()` is this call."""
+    token = _call.set(call)
+    try:
+        yield
+    finally:
+        _call.reset(token)
 
 
 @dataclass(frozen=True)
@@ -118,6 +131,8 @@ class Toolbox:
         self._tools: dict[str, LocalTool] = {}
         self.result_types: dict[str, ResultType[Any]] = {}  # of the agents of this process, by their keys
         self.prompts: dict[str, Callable[..., Any]] = {}  # functions that make prompts, by agent
+        self.mcp = McpServers()
+        self.served: dict[str, ServedAgent] = {}  # agents of Pydantic AI, by the ids of agents
         for each in tools:
             self.add(each)
 
@@ -135,6 +150,12 @@ class Toolbox:
         ):
             raise InputError(f"two tools have the name {tool.name!r}; give one of them another: name=...")
         return known
+
+    def with_tools(self, tools: Iterable[LocalTool]) -> Toolbox:
+        """These and others; the tools that are here keep their names."""
+        both = Toolbox([*self, *(tool for tool in tools if tool.name not in self._tools)])
+        both.result_types, both.mcp, both.served = self.result_types, self.mcp, self.served
+        return both
 
     def find(self, name: str) -> LocalTool | None:
         return self._tools.get(name)
@@ -186,7 +207,8 @@ class ToolCaller:
         except Exception as error:
             _log.info("tool %s failed", tool.name, exc_info=True)
             raised = error.raised if isinstance(error, UnraisableError) else error
-            return failed(type(raised).__name__, error_text(str(raised) or type(raised).__name__))
+            code = raised.code if isinstance(raised, ToolFailure) else type(raised).__name__
+            return failed(code, error_text(str(raised) or type(raised).__name__))
         finally:
             telemetry.record("afl.tool.seconds", time.monotonic() - begun, tool=tool.name)
         return outcome_of(answer, tool=tool.name, after_execution=tool.after_execution)

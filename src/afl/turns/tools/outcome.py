@@ -20,6 +20,14 @@ AFTER_EXECUTION = frozenset(AfterExecution)
 STATUSES = frozenset(TaskStatus)
 
 
+class ToolFailure(Exception):
+    """What a tool raises to fail with a code of its own; any other error has the name of its class as its code."""
+
+    def __init__(self, code: str, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Status, result and error of one call. `error` is None exactly when the call succeeded."""

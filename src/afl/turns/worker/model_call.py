@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
 from afl.models import Message as Said
 from afl.models import Prices, Reply, Request, Usage
+from afl.models.model import OnText
 from afl.turns.context import context_of_head, stamped
 from afl.turns.message import Message
 from afl.turns.protocol.subjects import chunk_subject
@@ -39,6 +41,25 @@ async def call_model(services: WorkerServices, state: TurnState) -> Reply:
         raise
     stream.publish("end", usage=reply.usage, cost=services.prices.cost(reply.model, reply.usage))
     return reply
+
+
+@contextmanager
+def text_stream(services: WorkerServices, state: TurnState) -> Iterator[OnText]:
+    """Publishes the words of a model that is called elsewhere, between the start and the end of a stream."""
+    stream = _Stream(services, state)
+    stream.publish("start")
+    try:
+        with services.texts.of(state.head, state.step_id) as say:
+
+            def on_text(text: str) -> None:
+                stream.publish("content", text)
+                say(text)
+
+            yield on_text
+    except Exception as error:
+        stream.publish("end", metadata={"error": str(error)})
+        raise
+    stream.publish("end")
 
 
 def request_of(state: TurnState, limits: WorkerLimits, prompt: str | None = None) -> Request:

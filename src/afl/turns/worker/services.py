@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
 from dataclasses import dataclass, field
-from functools import partial
-from typing import TypeVar
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, TypeVar
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
@@ -23,6 +23,9 @@ from afl.turns.tools.dependencies import Dependencies
 from afl.turns.tools.local import Toolbox, ToolCaller
 from afl.turns.worker.text_writer import TextWriter
 from afl.turns.worker.turn_state import TurnStateLoader
+
+if TYPE_CHECKING:
+    from afl.turns.mcp.sessions import McpSessions
 
 T = TypeVar("T")
 STORE_BACKOFF = Backoff(0.05, cap=2.0)  # while the store is unreachable
@@ -101,6 +104,17 @@ class WorkerServices:
 
         threading.Thread(target=run, name="afl-model", daemon=True).start()
         return await asyncio.wrap_future(future)
+
+    @cached_property
+    def mcp(self) -> McpSessions:
+        """Sessions with MCP servers; the library is imported when an agent has one."""
+        from afl.turns.mcp.sessions import McpSessions  # noqa: PLC0415  needs an extra
+
+        return McpSessions(self.toolbox.mcp)
+
+    async def close_mcp(self) -> None:
+        if "mcp" in self.__dict__:
+            await self.mcp.close()
 
     def close(self) -> None:
         self.tools.close()

@@ -52,6 +52,8 @@ class Profile:
     policy: DelegationPolicy | None = None
     result: Mapping[str, Any] | None = None  # the type that all its results have
     prompt_function: str = ""  # the name under which workers have the function that makes its prompt
+    mcp: tuple[str, ...] = ()  # names of MCP servers whose tools it has
+    served: str = ""  # what runs its turns, if not the worker itself
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -92,6 +94,8 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         policy_of(data),
         data.get("result"),
         str(data.get("prompt_function") or ""),
+        tuple(_name_list(data, "mcp", name) or ()),
+        str(data.get("served") or ""),
     )
 
 

@@ -30,7 +30,7 @@ class TurnDriver:
         current: TurnState | None = state
         failures = 0
         while current is not None:
-            run = TurnRun(self._services, current)
+            run = self._run_of(current)
             try:
                 await run.run()
                 return current.head if run.has_ended else None
@@ -50,6 +50,13 @@ class TurnDriver:
                     return current.head
                 current = again
         return None
+
+    def _run_of(self, state: TurnState) -> TurnRun:
+        if not state.profile.served or state.is_action:
+            return TurnRun(self._services, state)
+        from afl.turns.served.run import ServedRun  # noqa: PLC0415  needs an extra, and a second
+
+        return ServedRun(self._services, state)
 
     async def join_parent(self, head: Head) -> None:
         """A turn ended: its parent may wait for it. The watchdog looks again should this fail."""

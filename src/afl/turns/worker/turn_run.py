@@ -62,6 +62,8 @@ class TurnRun:
 
     async def run(self) -> None:
         """Run until the turn suspends or ends; FencedError when it is no longer this worker's."""
+        if self._state.profile.mcp:
+            self._state.toolkit = await self._services.mcp.with_tools(self._state.toolkit)
         self._publish_started()
         while True:
             with stepping(self._state.head, self._state.step_id):

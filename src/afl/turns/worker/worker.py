@@ -106,6 +106,7 @@ class Worker:
         await self._release_all()
         await cancel_and_wait([claiming, *others])
         await self._subscription.close()
+        await self._services.close_mcp()
         self._services.close()
         await self._services.deps.close()
 

@@ -1,0 +1,1 @@
+"""MCP servers as tools of agents: `agent(..., mcp=[McpServer(command=["uvx", "mcp-server-git"])])`."""

@@ -1,0 +1,96 @@
+"""How an MCP server is reached: its process, or HTTP that does not leave the public internet unless it may."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import httpx2
+from mcp import Client
+from mcp.client.stdio import StdioServerParameters
+from mcp.client.streamable_http import streamable_http_client
+
+from afl.kernel.errors import InputError
+from afl.kernel.public_address import is_public
+from afl.turns.mcp.server import McpServer
+
+_READ_SECONDS = 300.0  # a stream of events may be silent for long
+
+
+class PrivateAddress(
+    InputError, hint="Set AFL_MCP_PRIVATE_ADDRESSES=allow if the server may be in this network."
+):
+    """An MCP server is on this machine or in its network, and that is not allowed."""
+
+
+@asynccontextmanager
+async def opened(server: McpServer, *, allow_private: bool) -> AsyncIterator[Client]:
+    """A session with a server. It has to be left in the task that entered it."""
+    if server.command:
+        command, *args = server.command
+        process = StdioServerParameters(
+            command=command, args=args, env=server.expanded(server.env), cwd=server.cwd
+        )
+        async with Client(process, cache=None) as client:
+            yield client
+        return
+    if not allow_private:
+        await public_addresses(server.url)  # told before a session is begun
+    async with (
+        _http(server, allow_private) as http,
+        Client(streamable_http_client(server.url, http_client=http), cache=None) as client,
+    ):
+        yield client
+
+
+async def public_addresses(url: str) -> list[str]:
+    """The addresses of the host of a URL; PrivateAddress if any of them is not public."""
+    found = httpx2.URL(url)
+    loop = asyncio.get_running_loop()
+    port = found.port or (443 if found.scheme == "https" else 80)
+    try:
+        rows = await loop.getaddrinfo(found.host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise httpx2.ConnectError(f"{found.host}: {error.strerror or error}") from error
+    addresses = list(dict.fromkeys(str(row[4][0]) for row in rows))
+    for address in addresses:
+        if not is_public(address):
+            raise PrivateAddress(
+                f"the MCP server {found.host} has the address {address}, which is not public"
+            )
+    return addresses
+
+
+class PublicTransport(httpx2.AsyncBaseTransport):
+    """Connects to the address that was checked: the name is not resolved a second time, which may answer otherwise."""
+
+    def __init__(self, inner: httpx2.AsyncBaseTransport | None = None) -> None:
+        self._inner = inner or httpx2.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        host = request.url.host
+        *others, last = await public_addresses(str(request.url))
+        # The certificate is that of the name.
+        request.extensions = {**request.extensions, "sni_hostname": host}
+        for address in others:
+            with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
+                return await self._send(request, address)
+        return await self._send(request, last)
+
+    async def _send(self, request: httpx2.Request, address: str) -> httpx2.Response:
+        request.url = request.url.copy_with(host=address)
+        return await self._inner.handle_async_request(request)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _http(server: McpServer, allow_private: bool) -> httpx2.AsyncClient:
+    timeout = httpx2.Timeout(server.connect_timeout, read=max(_READ_SECONDS, server.timeout))
+    headers = server.expanded(server.headers)
+    if allow_private:
+        return httpx2.AsyncClient(headers=headers, timeout=timeout)
+    # A proxy of the environment would resolve the name itself.
+    return httpx2.AsyncClient(headers=headers, timeout=timeout, transport=PublicTransport(), trust_env=False)
