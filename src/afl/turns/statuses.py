@@ -165,6 +165,8 @@ class CardType(StrEnum):
     AGENT_ERROR = "agent.error"
     MUST_END_WITH = "sys.must_end_with_required"
     JUDGE_FEEDBACK = "sys.judge_feedback"
+    SESSION = "sys.session"
+    SUMMARY = "sys.summary"
 
 
 class BoxKind(StrEnum):

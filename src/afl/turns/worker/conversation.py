@@ -16,14 +16,18 @@ from afl.turns.cardbox.deliverable import deliverable_text
 
 Role = Literal["user", "assistant"]
 _NO_RESULT = "There is no result: the turn ended before this tool answered."
-_SILENT = frozenset({"tool.call", "sys.profile", "sys.rendered_prompt", "sys.tools", "meta.parent_pointer"})
+_SILENT = frozenset(
+    {"tool.call", "sys.profile", "sys.rendered_prompt", "sys.tools", "meta.parent_pointer", "sys.session"}
+)
 
 
 def conversation(context: Sequence[Card], output: Sequence[Card], turn_id: str) -> list[Card]:
     """The cards in the order in which a model reads them, each once."""
     earlier = [card for card in output if card.agent_turn_id != turn_id]
-    own = [card for card in output if card.agent_turn_id == turn_id]
-    seen = {card.card_id for card in output}
+    own = [card for card in output if card.agent_turn_id == turn_id and card.type != "sys.summary"]
+    seen = {
+        card.card_id for card in output if card.type != "sys.summary"
+    }  # which is read before the turns it precedes
     return [*earlier, *(card for card in context if card.card_id not in seen), *own]
 
 

@@ -16,6 +16,7 @@ from afl.models.settings import ModelSettings, read_settings
 from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
+from afl.turns.sessions.history import check_history
 from afl.turns.tools.expected import Expected
 from afl.turns.tools.local import LocalTool, Toolbox, near
 from afl.turns.tools.outcome import Outcome, failed
@@ -50,6 +51,7 @@ class Profile:
     llm: LlmConfig = field(default_factory=LlmConfig)
     policy: DelegationPolicy | None = None
     result: Mapping[str, Any] | None = None  # the type that all its results have
+    history: Mapping[str, Any] | None = None  # how much of its session a turn reads
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -89,6 +91,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         llm,
         policy_of(data),
         data.get("result"),
+        None if data.get("history") is None else check_history(data["history"]),
     )
 
 

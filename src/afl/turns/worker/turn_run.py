@@ -47,6 +47,7 @@ from afl.turns.worker.step_commit import (
     finish_turn,
     send_calls,
 )
+from afl.turns.worker.summarizing import summarize
 from afl.turns.worker.toolkit import Call, Route, full_arguments
 from afl.turns.worker.turn_state import CallTools, EndWithResult, TurnState, next_action
 
@@ -87,6 +88,7 @@ class TurnRun:
 
     async def _call_model(self) -> StepOutcome | None:
         state, writer = self._state, self._writer()
+        await summarize(self._services, state)
         try:
             reply = await call_model(self._services, state)
         except ModelError as error:
