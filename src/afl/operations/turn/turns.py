@@ -223,6 +223,8 @@ def agents(settings: Settings) -> list[AgentLine]:
         queued = queued_counts(tx, settings.project)
         found = []
         for each in list_agents(tx, settings.project):
+            if "session" in each.metadata:
+                continue  # `afl turns sessions` lists those
             head = heads.get(each.agent_id)
             found.append(
                 AgentLine(

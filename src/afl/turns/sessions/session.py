@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
+from afl.kernel.ids import random_id
 from afl.turns.bus import outbox
 from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.model import TurnRef
-from afl.turns.protocol.ids import new_id
 from afl.turns.sessions import records
 from afl.turns.sessions.history import check_history
 from afl.turns.sessions.records import SessionRow, SessionTurn, Terms
@@ -118,4 +118,4 @@ def fork_after(tx: Transaction, project: str, origin: str, turn: str, session_id
     last = found[-1]
     if outbox.task_of_turn(tx, project, last.agent_turn_id) is None:
         raise InputError(f"turn {last.agent_turn_id} is not over; fork after an earlier one, or wait")
-    return records.fork(tx, project, session_id or new_id("session"), origin, last.position)
+    return records.fork(tx, project, session_id or f"session_{random_id()}", origin, last.position)
