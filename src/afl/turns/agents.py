@@ -17,6 +17,7 @@ from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Database, Transaction, connect
 from afl.models import PythonTool, as_model
 from afl.models.opening import AnyModel
+from afl.turns.budgets.limits import read_budget
 from afl.turns.bus import open_bus, outbox
 from afl.turns.bus.event_listener import EventListener
 from afl.turns.cardbox import cards as contents
@@ -31,6 +32,7 @@ from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.send import refusal
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
+from afl.turns.sessions.history import check_history
 from afl.turns.sessions.records import SessionRow, add_turn, list_sessions, session_card
 from afl.turns.sessions.session import Session
 from afl.turns.statuses import BoxKind, CardType, MessageType
@@ -130,6 +132,10 @@ class Agents:
             "allowed_tools": None if tools is None else [self._named(tool) for tool in tools],
             **profile,
         }
+        if data.get("history") is not None:
+            check_history(data["history"])
+        if data.get("budget") is not None:
+            read_budget(data["budget"])
         if result is not None:
             data["result"] = stored_type(self.toolbox.add_type(result))
 

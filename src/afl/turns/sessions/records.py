@@ -145,7 +145,7 @@ def session_of_turn(tx: Transaction, project: str, turn_id: str, actor_id: str) 
 
 def session_card(session: SessionRow) -> NewCard:
     """The card in the context box of a turn that says which turns it follows."""
-    about = {"session_id": session.session_id, "position": session.turns}
+    about = {"session_id": session.session_id, "position": session.turns, "budget": dict(session.budget)}
     return NewCard(CardType.SESSION, json_data(about), AUTHOR)
 
 

@@ -10,6 +10,7 @@ from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.kernel.ids import random_id
+from afl.turns.budgets.limits import read_limits
 from afl.turns.bus import outbox
 from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.model import TurnRef
@@ -41,7 +42,11 @@ class Session:
         records.check_id(session_id)
         self.session_id = session_id
         self._agents = agents
-        self._terms = Terms(agent_id, None if history is None else check_history(history), budget)
+        if history is not None:
+            check_history(history)
+        if budget is not None:
+            read_limits(budget)
+        self._terms = Terms(agent_id, history, budget)
 
     async def send(self, text: str, **options: Any) -> TurnRef:
         """Ask for the next turn. It waits until those sent before are over. `options` are those of `Agents.send`."""

@@ -9,6 +9,7 @@ SCHEMAS = (
     Schema("afl.turns.store", "sql/tables", component="turns", base=2),
     Schema("afl.turns.store", "sql/guards", component="turns-guards", base=2),
     Schema("afl.turns.store", "sql/sessions", component="turns-sessions"),
+    Schema("afl.turns.store", "sql/budgets", component="turns-budgets"),
 )
 
 

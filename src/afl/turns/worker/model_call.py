@@ -12,6 +12,7 @@ from afl.turns.context import context_of_head, stamped
 from afl.turns.message import Message
 from afl.turns.protocol.subjects import chunk_subject
 from afl.turns.worker.conversation import messages
+from afl.turns.worker.metering import metered
 from afl.turns.worker.services import WorkerLimits, WorkerServices
 from afl.turns.worker.turn_state import TurnState
 
@@ -22,11 +23,11 @@ async def call_model(services: WorkerServices, state: TurnState) -> Reply:
     """The model's reply to the conversation so far; ModelError when there is none."""
     request = request_of(state, services.limits)
     if not state.llm.stream:
-        return await services.complete(request, None)
+        return await metered(services, state, request, None)
     stream = _Stream(services, state)
     stream.publish("start")
     try:
-        reply = await services.complete(request, lambda text: stream.publish("content", text))
+        reply = await metered(services, state, request, lambda text: stream.publish("content", text))
     except Exception as error:
         stream.publish("end", metadata={"error": str(error)})
         raise

@@ -7,12 +7,14 @@ import logging
 from afl.models import Message as Said
 from afl.models import ModelError, Reply, Request
 from afl.models.messages import Text, ToolResult, ToolUse
+from afl.turns.budgets.accounts import BudgetSpent
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.sessions.history import Unsummarized
 from afl.turns.statuses import CardType
 from afl.turns.transitions import note
 from afl.turns.worker.conversation import messages
+from afl.turns.worker.metering import metered
 from afl.turns.worker.services import WorkerServices
 from afl.turns.worker.turn_state import TurnState
 
@@ -31,8 +33,8 @@ async def summarize(services: WorkerServices, state: TurnState) -> None:
     if wanted is None:
         return
     try:
-        reply = await services.complete(summary_request(state, wanted), None)
-    except ModelError as error:
+        reply = await metered(services, state, summary_request(state, wanted), None, "/summary")
+    except (ModelError, BudgetSpent) as error:
         _log.warning("turn %s goes on without a summary of its session: %s", state.turn_id, error)
         return
     card, limits = summary_card(state, wanted, reply), services.engine.limits

@@ -13,6 +13,7 @@ from afl.kernel.errors import InputError
 from afl.models import Tool
 from afl.models.messages import MAX_TOKENS
 from afl.models.settings import ModelSettings, read_settings
+from afl.turns.budgets.limits import AgentBudget, read_budget
 from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
@@ -52,6 +53,7 @@ class Profile:
     policy: DelegationPolicy | None = None
     result: Mapping[str, Any] | None = None  # the type that all its results have
     history: Mapping[str, Any] | None = None  # how much of its session a turn reads
+    budget: AgentBudget | None = None
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -92,6 +94,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         policy_of(data),
         data.get("result"),
         None if data.get("history") is None else check_history(data["history"]),
+        None if data.get("budget") is None else read_budget(data["budget"]),
     )
 
 

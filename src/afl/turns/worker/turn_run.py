@@ -15,6 +15,7 @@ from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.models import ModelError, Reply
 from afl.models.messages import StopReason
+from afl.turns.budgets.accounts import BudgetSpent
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.errors import ProtocolViolation
 from afl.turns.message import Message
@@ -30,6 +31,7 @@ from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.tracing import stepping
 from afl.turns.transitions import Ending, note
 from afl.turns.worker.card_writer import CardWriter
+from afl.turns.worker.metering import BUDGET_EXCEEDED, timed
 from afl.turns.worker.model_call import call_model, usage_metadata
 from afl.turns.worker.services import WorkerServices
 from afl.turns.worker.step_commit import (
@@ -94,6 +96,9 @@ class TurnRun:
         except ModelError as error:
             step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
             return await self._finish(failure(state, writer, "model_error", str(error), step))
+        except BudgetSpent as error:
+            step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
+            return await self._finish(failure(state, writer, BUDGET_EXCEEDED, str(error), step))
         thought = writer.thought(reply)
         end = StepEnd(state.step_id, metadata=usage_metadata(reply, self._services.prices))
         if thought.tool_calls:
@@ -154,7 +159,8 @@ class TurnRun:
         if local:
             names = ", ".join(call.name for call in local)
             self._publish(state_event(self._state.head, activity=Activity.EXECUTING_TOOL, current_tool=names))
-        outcomes = await asyncio.gather(*(self._call(call) for call in local))
+        calls_made = asyncio.gather(*(self._call(call) for call in local))
+        outcomes = await timed(self._services, self._state, calls_made)
         writer = self._writer(action.step_id)
         cards = [writer.result(call, outcome) for call, outcome in zip(local, outcomes, strict=True)]
         cards += self._refusals(calls, action.step_id)

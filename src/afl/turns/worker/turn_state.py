@@ -56,6 +56,12 @@ class TurnState:
         return self.profile.llm.with_call(None if asked is None else asked.metadata.get(LLM_CONFIG))
 
     @property
+    def session(self) -> Mapping[str, Any]:
+        """The session that it is a turn of, its place there and its budget; empty if there is none."""
+        card = next((card for card in reversed(self.context) if card.type == CardType.SESSION), None)
+        return {} if card is None else card.content["data"]
+
+    @property
     def turn_id(self) -> str:
         return self.head.active_agent_turn_id or ""
 
@@ -245,7 +251,7 @@ def read_past(tx: Transaction, state: TurnState) -> None:
             read.append(card)
             continue
         past = past_of(tx, state.head.project_id, card, state.profile.history)
-        read += past.cards
+        read += [*past.cards, card]
         state.unsummarized = past.unsummarized
     state.context = read
 
