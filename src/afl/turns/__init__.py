@@ -15,7 +15,9 @@ from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.definition import AgentDefinition, agent
 from afl.turns.engine import L0Engine
 from afl.turns.errors import TurnFailed
+from afl.turns.guardrails import Guardrails, Refuse
 from afl.turns.model import Limits, TurnRef
+from afl.turns.sessions.session import Session
 from afl.turns.tools.local import ToolCall, current_call, local_tool
 from afl.turns.tools.service import ToolService
 from afl.turns.worker.services import WorkerLimits
@@ -26,8 +28,11 @@ __all__ = [
     "Agents",
     "Conversation",
     "Delivered",
+    "Guardrails",
     "L0Engine",
     "Limits",
+    "Refuse",
+    "Session",
     "ToolCall",
     "ToolService",
     "TurnFailed",

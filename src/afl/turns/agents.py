@@ -28,6 +28,7 @@ from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.context import TurnContext
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
+from afl.turns.guardrails import Guardrails
 from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.send import refusal
@@ -132,6 +133,9 @@ class Agents:
             "allowed_tools": None if tools is None else [self._named(tool) for tool in tools],
             **profile,
         }
+        if isinstance(guardrails := data.get("guardrails"), Guardrails):
+            self.toolbox.checks.add(guardrails.checks)
+            data["guardrails"] = guardrails.stored
         if data.get("history") is not None:
             check_history(data["history"])
         if data.get("budget") is not None:

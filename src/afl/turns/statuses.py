@@ -167,6 +167,7 @@ class CardType(StrEnum):
     JUDGE_FEEDBACK = "sys.judge_feedback"
     SESSION = "sys.session"
     SUMMARY = "sys.summary"
+    GUARDRAIL = "sys.guardrail"
 
 
 class BoxKind(StrEnum):

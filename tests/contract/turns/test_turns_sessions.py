@@ -229,6 +229,34 @@ async def test_a_summary_of_what_does_not_fit(database: Database) -> None:
 
 
 @in_event_loop
+async def test_a_summary_survives_the_worker_that_made_it(database: Database) -> None:
+    """The first worker stops while its model thinks; the second goes on with the summary of the first."""
+    thinking, over = asyncio.Event(), threading.Event()
+    loop = asyncio.get_running_loop()
+
+    class Slow(MeetingModel):
+        def complete(self, request: Request, on_text: OnText | None = None) -> Reply:
+            if "summarize" not in request.system and said(request)[-1] == "three":
+                loop.call_soon_threadsafe(thinking.set)
+                over.wait(20)
+            return Reply((Text("short" if "summarize" in request.system else "ok"),), StopReason.END_TURN)
+
+    async with open_agents(database, model=Slow(1)) as agents:
+        await agents.define("guide", "You help.", history={"last": 1, "summary": True})
+        for text in ("one", "two"):
+            await agents.session("s", "guide").ask(text)
+        turn = await agents.session("s").send("three")
+        await thinking.wait()
+    over.set()
+    model = ScriptedModel(echo)
+    async with open_agents(database, model=model) as agents:
+        assert (await agents.wait(turn)).text == "re: three"
+    assert [said(request) for request in model.requests] == [
+        ["Summary of the conversation so far:\nshort", "three"]
+    ]
+
+
+@in_event_loop
 async def test_a_turn_goes_on_without_a_summary(database: Database) -> None:
     def answer(request: Request) -> str:
         if "summarize" in request.system:

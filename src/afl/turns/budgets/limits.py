@@ -99,7 +99,7 @@ def read_limits(data: Any, where: str = "budget") -> BudgetLimits:
 
 def read_budget(data: Any) -> AgentBudget:
     """The budget of an agent; InputError names what is wrong with it."""
-    budget = _converted(data, AgentBudget, "budget")
+    budget: AgentBudget = _converted(data, AgentBudget, "budget")
     for scope in SCOPES:
         limits = getattr(budget, scope)
         if limits is not None:

@@ -26,6 +26,7 @@ from afl.kernel.near_names import near_name
 from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
 from afl.models.result_type import ResultType, result_type
+from afl.turns.guardrails import CheckBox
 from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, failed, outcome_of
 
 TOOL_SECONDS = 120.0
@@ -99,6 +100,7 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Callable[..., Any] | PythonTool | LocalTool] = ()) -> None:
         self._tools: dict[str, LocalTool] = {}
+        self.checks = CheckBox()  # the guardrails of the agents of this process
         self.result_types: dict[str, ResultType[Any]] = {}  # of the agents of this process, by their keys
         for each in tools:
             self.add(each)

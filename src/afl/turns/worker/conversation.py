@@ -17,7 +17,8 @@ from afl.turns.cardbox.deliverable import deliverable_text
 Role = Literal["user", "assistant"]
 _NO_RESULT = "There is no result: the turn ended before this tool answered."
 _SILENT = frozenset(
-    {"tool.call", "sys.profile", "sys.rendered_prompt", "sys.tools", "meta.parent_pointer", "sys.session"}
+    {"tool.call", "sys.profile", "sys.rendered_prompt", "sys.tools", "meta.parent_pointer"}
+    | {"sys.session", "sys.guardrail"}
 )
 
 
@@ -35,6 +36,11 @@ def messages(cards: Sequence[Card]) -> tuple[Message, ...]:
     """The cards as a conversation: turns alternate, the user begins, and every tool use has its result after it."""
     results = {card.tool_call_id: card for card in cards if card.type == "tool.result"}
     thinkers = {card.agent_turn_id for card in cards if card.type == "agent.thought"}
+    rewritten = {
+        card.metadata["rewrites"]: str(card.content["text"])
+        for card in cards
+        if card.type == "sys.guardrail" and "rewrites" in card.metadata
+    }
     said: list[tuple[Role, list[Block]]] = []
     for card in cards:
         if card.type == "agent.thought":
@@ -46,7 +52,7 @@ def messages(cards: Sequence[Card]) -> tuple[Message, ...]:
                 _say(said, "assistant", _text(deliverable_text(card.content)))
         elif card.type not in _SILENT and card.type != "tool.result":
             role: Role = "assistant" if card.role == "assistant" else "user"
-            _say(said, role, _text(_words(card)))
+            _say(said, role, _text(rewritten.get(card.card_id) or _words(card)))
     if said and said[0][0] == "assistant":
         said.insert(0, ("user", [Text("(what follows was said before)")]))
     return tuple(Message(role, tuple(blocks)) for role, blocks in said)

@@ -22,7 +22,7 @@ _BEGIN = "Begin."  # the Messages API refuses a request without messages
 async def call_model(services: WorkerServices, state: TurnState) -> Reply:
     """The model's reply to the conversation so far; ModelError when there is none."""
     request = request_of(state, services.limits)
-    if not state.llm.stream:
+    if not state.llm.stream or state.profile.checks.output:  # unchecked words are told to nobody
         return await metered(services, state, request, None)
     stream = _Stream(services, state)
     stream.publish("start")

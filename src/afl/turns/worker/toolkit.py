@@ -14,6 +14,7 @@ from afl.models import Tool
 from afl.models.messages import MAX_TOKENS
 from afl.models.settings import ModelSettings, read_settings
 from afl.turns.budgets.limits import AgentBudget, read_budget
+from afl.turns.guardrails import NamedChecks, read_checks
 from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
@@ -54,6 +55,7 @@ class Profile:
     result: Mapping[str, Any] | None = None  # the type that all its results have
     history: Mapping[str, Any] | None = None  # how much of its session a turn reads
     budget: AgentBudget | None = None
+    checks: NamedChecks = field(default_factory=NamedChecks)
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -95,6 +97,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         data.get("result"),
         None if data.get("history") is None else check_history(data["history"]),
         None if data.get("budget") is None else read_budget(data["budget"]),
+        read_checks(data.get("guardrails"), f"profile {name}"),
     )
 
 

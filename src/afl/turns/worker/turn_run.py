@@ -18,6 +18,7 @@ from afl.models.messages import StopReason
 from afl.turns.budgets.accounts import BudgetSpent
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.errors import ProtocolViolation
+from afl.turns.guardrails import Verdict
 from afl.turns.message import Message
 from afl.turns.model import Head
 from afl.turns.protocol.events import state_event, step_event
@@ -31,6 +32,17 @@ from afl.turns.tools.outcome import Outcome, failed
 from afl.turns.tracing import stepping
 from afl.turns.transitions import Ending, note
 from afl.turns.worker.card_writer import CardWriter
+from afl.turns.worker.guarding import (
+    INPUT_REFUSED,
+    OUTPUT_REFUSED,
+    feedback,
+    guard_calls,
+    guard_input,
+    guard_output,
+    refused_output,
+    stored_arguments,
+    with_text,
+)
 from afl.turns.worker.metering import BUDGET_EXCEEDED, timed
 from afl.turns.worker.model_call import call_model, usage_metadata
 from afl.turns.worker.services import WorkerServices
@@ -90,6 +102,11 @@ class TurnRun:
 
     async def _call_model(self) -> StepOutcome | None:
         state, writer = self._state, self._writer()
+        refused = await guard_input(self._services, state)
+        if refused is not None:
+            step = StepEnd(state.step_id, StepStatus.FAILED, error=refused.reason)
+            ending = failure(state, writer, INPUT_REFUSED, refused.reason, step)
+            return await self._finish(replace(ending, cards=[refused.card]))
         await summarize(self._services, state)
         try:
             reply = await call_model(self._services, state)
@@ -116,14 +133,30 @@ class TurnRun:
             return await self._commit(StepResult([thought, note], end))
         if tools:
             return await self._commit(StepResult([thought, writer.must_end_with(tools)], end))
+        verdict = await guard_output(self._services, self._state, reply.text)
+        if verdict.refusal is not None and verdict.refusal.retry:
+            return await self._commit(StepResult([thought, feedback(self._state, verdict.refusal)], end))
+        if verdict.refusal is not None:
+            return await self._refuse_output(reply.text, verdict, end)
+        if verdict.is_changed:
+            reply = with_text(reply, str(verdict.value))
+            thought = writer.thought(reply)
         deliverable = writer.answer(reply.text)
         return await self._finish(Ending(TaskStatus.SUCCESS, deliverable, cards=[thought], step=end))
+
+    async def _refuse_output(self, value: Any, verdict: Verdict, end: StepEnd) -> StepOutcome | None:
+        """The turn fails; what was refused is kept for people, and read by no model."""
+        assert verdict.refusal is not None
+        card = refused_output(self._state, value, verdict.refusal, verdict.by)
+        end = replace(end, status=StepStatus.FAILED, error=verdict.refusal.reason)
+        ending = failure(self._state, self._writer(), OUTPUT_REFUSED, verdict.refusal.reason, end)
+        return await self._finish(replace(ending, cards=[card]))
 
     # -- its calls --------------------------------------------------------------------------------------------
 
     async def _store_calls(self, thought: NewCard, end: StepEnd) -> StepOutcome | None:
         """Store the calls of a thought before any is made; those for other processes are sent at the same time."""
-        calls = self._route(thought.tool_calls)
+        calls = await guard_calls(self._services, self._state, self._route(thought.tool_calls))
         end = replace(end, tool_call_ids=[call.tool_call_id for call in calls])
         if calls[0].route is Route.SUBMIT:
             return await self._submit(thought, calls[0], end)
@@ -138,9 +171,20 @@ class TurnRun:
         cards = [thought, self._call_card(call)]
         try:
             content = (self._state.toolkit.expected or Expected()).accept(call.arguments)
+            verdict = await guard_output(self._services, self._state, call.arguments.get("result"))
+            if verdict.is_changed and verdict.refusal is None:
+                call = replace(call, arguments={**call.arguments, "result": verdict.value})
+                made = {**thought.tool_calls[0], "arguments": call.arguments}
+                cards = [replace(thought, tool_calls=[made]), self._call_card(call)]
+                content = (self._state.toolkit.expected or Expected()).accept(call.arguments)
         except InputError as error:
             refusal = writer.result(call, failed(INVALID_RESULT, str(error)))
             return await self._commit(StepResult([*cards, refusal], end))
+        if verdict.refusal is not None and verdict.refusal.retry:
+            refusal = writer.result(call, failed(OUTPUT_REFUSED, verdict.refusal.reason))
+            return await self._commit(StepResult([*cards, refusal], end))
+        if verdict.refusal is not None:
+            return await self._refuse_output(call.arguments.get("result"), verdict, end)
         result = writer.result(call, Outcome("success", "accepted", after_execution=AfterExecution.TERMINATE))
         ending = Ending(
             TaskStatus.SUCCESS,
@@ -155,6 +199,7 @@ class TurnRun:
         """Call the functions of this process concurrently; calls to other processes were sent before."""
         awaited = self._state.awaited
         calls = self._route([call for call in action.calls if call["id"] not in awaited])
+        calls = stored_arguments(self._state, calls)
         local = [call for call in calls if call.route is Route.LOCAL]
         if local:
             names = ", ".join(call.name for call in local)

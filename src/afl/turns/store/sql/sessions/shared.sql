@@ -132,6 +132,9 @@ delete from {schema:cardbox}cards where project_id = :project and card_id {in:ca
     where b.project_id = {schema:cardbox}cards.project_id and b.card_id = {schema:cardbox}cards.card_id
 )
 
+-- name: drop_account
+delete from {schema:state}turn_budgets where project_id = :project and account = :account
+
 -- name: drop_pointers
 delete from {schema:state}agent_state_pointers where project_id = :project and agent_id = :actor
 
