@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
+from afl.turns.orchestration.memory import forget
 from afl.turns.sessions.records import Q, SessionRow, get_session
 
 
@@ -40,6 +41,7 @@ def remove(tx: Transaction, project: str, session_id: str) -> Removed:
     tx.run(Q.drop_turns, project=project, session=session_id)
     tx.run(Q.drop_session, project=project, session=session_id)
     cards = _remove_turns(tx, project, turns, boxes) if turns else 0
+    forget(tx, project, f"session:{session_id}")
     tx.run(Q.drop_account, project=project, account=f"session:{session_id}")
     _remove_actor(tx, session)
     return Removed(session_id, len(turns), cards)

@@ -10,6 +10,7 @@ SCHEMAS = (
     Schema("afl.turns.store", "sql/guards", component="turns-guards", base=2),
     Schema("afl.turns.store", "sql/sessions", component="turns-sessions"),
     Schema("afl.turns.store", "sql/budgets", component="turns-budgets"),
+    Schema("afl.turns.store", "sql/memory", component="turns-memory"),
 )
 
 

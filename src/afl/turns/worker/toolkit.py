@@ -15,7 +15,7 @@ from afl.models.messages import MAX_TOKENS
 from afl.models.settings import ModelSettings, read_settings
 from afl.turns.budgets.limits import AgentBudget, read_budget
 from afl.turns.guardrails import NamedChecks, read_checks
-from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
+from afl.turns.orchestration.requests import KINDS, MEMORY, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.sessions.history import check_history
@@ -65,7 +65,7 @@ class Profile:
         """Whether it may call a built-in: one that is named, or those of delegation where there is a policy for it."""
         if tool in self.internal_tools or tool in self.must_end_with or tool in (self.allowed_tools or ()):
             return True
-        return self.policy is not None and tool in KINDS
+        return self.policy is not None and tool in KINDS and tool not in MEMORY
 
     def may_submit(self, asked: bool) -> bool:
         """Whether it may call submit_result; it may when fields were asked for."""
