@@ -9,6 +9,7 @@ from afl.client.async_client import AsyncClient
 from afl.client.async_fleet import AsyncFleet
 from afl.client.async_handle import AsyncRunHandle
 from afl.client.async_messages import AsyncMessages
+from afl.client.async_session import AsyncSession
 from afl.client.async_turns import AsyncTurns
 from afl.client.connection import connect
 from afl.client.worker import Worker
@@ -18,7 +19,16 @@ from afl.runtime.task_handlers.handler import handler
 
 HEADING = "## Every method\n"
 _LONGEST = 100
-_CLASSES = (AsyncClient, AsyncRunHandle, RunEvent, Worker, AsyncTurns, AsyncFleet, AsyncMessages)
+_CLASSES = (
+    AsyncClient,
+    AsyncRunHandle,
+    RunEvent,
+    Worker,
+    AsyncTurns,
+    AsyncSession,
+    AsyncFleet,
+    AsyncMessages,
+)
 
 
 def render() -> str:
@@ -29,7 +39,7 @@ def render() -> str:
         "",
     ]
     lines[1] += " `Client`, `RunHandle`,"
-    lines.insert(2, "`Turns`, `Fleet` and `Messages` have the same ones, without `await`.")
+    lines.insert(2, "`Turns`, `Session`, `Fleet` and `Messages` have the same ones, without `await`.")
     for function in (connect, run, handler):
         lines += [f"### `afl.{function.__name__}`", "", *_described(function)]
     for each in _CLASSES:

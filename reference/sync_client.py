@@ -11,7 +11,7 @@ _WORDS = (
     (r"\basync (def|with|for) ", r"\1 "),
     (r"\bawait ", ""),
     (r"\bAsyncIterator\b", "Iterator"),
-    (r"\bAsync(Client|RunHandle|Calls|Turns|Fleet|Messages)\b", r"\1"),
+    (r"\bAsync(Client|RunHandle|Calls|Turns|Session|Fleet|Messages)\b", r"\1"),
     (r"\bafl\.client\.async_", "afl.client."),
     (r'"async_(turns|fleet|messages)"', r'"\1"'),
 )

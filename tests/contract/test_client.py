@@ -479,3 +479,28 @@ def test_a_path_and_nothing_at_all_name_a_store(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("AFL_STORE", f"sqlite:///{tmp_path}/a.db")
     with connect() as flow:
         assert flow.get(run[:20]).id == run
+
+
+@pytest.mark.parametrize("where", ["sqlite", "http"], indirect=True)
+def test_a_session_of_the_client(place: Place) -> None:
+    """Asked, listed, shown, forked and deleted, from a process that has no worker."""
+
+    async def story() -> None:
+        model = ScriptedModel(["one", "two", "three"])
+        async with open_agents(place.store.store, model=model) as agents, place.client() as flow:
+            await agents.define("guide")
+            session = flow.turns.session("a/b 42", "guide", history={"last": 5})
+            assert (await session.ask("1?", timeout=30)).text == "one"
+            assert (await session.ask("2?", timeout=30)).text == "two"
+            seen = await flow.turns.session("a/b 42").show()
+            assert [turn.session for turn in seen.turns] == ["a/b 42"] * 2 and seen.history == {"last": 5}
+            assert [card.text for card in seen.turns[1].context] == ["2?"]
+            fork = await session.fork(after=seen.turns[0].turn.turn, name="other")
+            assert (await fork.ask("3?", timeout=30)).text == "three"
+            assert len(model.requests[-1].messages) == 3
+            assert {each.session for each in await flow.turns.sessions()} == {"a/b 42", "other"}
+            assert [each.agent for each in await flow.turns.agents()] == ["guide"]
+            assert (await session.delete()).turns == 1  # the fork has the other one
+            assert [each.forked_from for each in await flow.turns.sessions(agent="guide")] == ["a/b 42"]
+
+    tell(story)

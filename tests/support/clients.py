@@ -27,12 +27,14 @@ class Awaited:
             return found
         if inspect.isgeneratorfunction(found):
             return lambda *args, **kwargs: _iterated(found(*args, **kwargs))
+        if name == "session":
+            return lambda *args, **kwargs: Awaited(found(*args, **kwargs))
         if name == "worker":
             return lambda *args, **kwargs: _entered(found(*args, **kwargs))
 
         async def call(*args: Any, **kwargs: Any) -> Any:
             result = await asyncio.to_thread(found, *args, **kwargs)
-            return Awaited(result) if type(result).__name__ == "RunHandle" else result
+            return Awaited(result) if type(result).__name__ in ("RunHandle", "Session") else result
 
         return call
 

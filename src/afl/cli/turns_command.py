@@ -6,15 +6,16 @@ import asyncio
 import json
 from contextlib import suppress
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 
-from afl.cli import options
+from afl.cli import options, turns_sessions
 from afl.cli.clients import chosen
 from afl.cli.console import Table, output, print_json, say, shortened
 from afl.cli.operation_command import operation_command
+from afl.cli.turns_sessions import SessionOption
 from afl.cli.turns_transcript import event_text, print_transcript, reason_text, status_text
 from afl.cli.turns_work import chat, worker
 from afl.client.store_client import open_client
@@ -23,6 +24,7 @@ from afl.kernel.settings import load_settings
 from afl.operations.spans import ago, date
 from afl.operations.turn import turn_reasons, turn_view, turn_wait
 from afl.operations.turn import turns as operations
+from afl.operations.turn.sessions import send_to_session
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import TurnView
 from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
@@ -48,6 +50,7 @@ def send(
         str | None,
         typer.Option("--correlation", metavar="ID", help="The same id again is the same turn."),
     ] = None,
+    session: SessionOption = "",
     channel: Annotated[str, typer.Option("--channel", metavar="NAME", help="The channel.")] = "public",
     store: options.Store = None,
     bus: options.Bus = None,
@@ -65,17 +68,18 @@ def send(
       afl turns send guide "Is it warm in Oslo?"
       afl turns send guide "Is it warm in Oslo?" --wait --field answer --field source=where you looked
       afl turns send guide "And in Bergen?" --wait --after guide
+      afl turns send guide "Hello!" --wait --session user-42
     """
     with open_client(chosen(store, server, bus=bus, project=project)) as client:
-        turn = client.call(
-            operations.send,
-            agent,
-            text,
-            fields=_fields(field),
-            after=after,
-            correlation=correlation,
-            channel=channel,
-        )
+        asked: dict[str, Any] = {"fields": _fields(field), "correlation": correlation}
+        if session and (after or channel != "public"):
+            raise typer.BadParameter(
+                "--session says what it continues; --after and --channel are for other turns"
+            )
+        if session:
+            turn = client.call(send_to_session, session, text, agent, **asked)
+        else:
+            turn = client.call(operations.send, agent, text, after=after, channel=channel, **asked)
         if not wait:
             if as_json:
                 print_json({"turn": turn.agent_turn_id, "agent": turn.agent_id})
@@ -124,6 +128,10 @@ turns = options.command_group(_HELP)
 turns.command("worker")(worker)
 turns.command("chat")(chat)
 turns.command("send")(send)
+turns.command("sessions")(turns_sessions.sessions)
+turns.command("session")(turns_sessions.session)
+turns.command("fork")(turns_sessions.fork)
+turns.command("forget")(turns_sessions.forget)
 
 
 @turns.command("show")

@@ -6,8 +6,10 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, TypeVar, overload
 
 from afl.client.async_calls import AsyncCalls
+from afl.client.async_session import AsyncSession
 from afl.models.result_type import result_type
-from afl.operations.turn import turn_reasons, turn_view, turns
+from afl.operations.turn import sessions, turn_reasons, turn_view, turns
+from afl.operations.turn.sessions import SessionLine
 from afl.operations.turn.turn_event_pages import read_turn_events
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import TurnView
@@ -100,6 +102,19 @@ class AsyncTurns:
             if page.over:
                 return
             after = page.position
+
+    def session(
+        self, session: str, agent: str = "", *, history: Mapping[str, Any] | None = None
+    ) -> AsyncSession:
+        """A conversation with an id of its own; its first turn makes it, for which it needs to know its agent.
+
+        `history` says how much of it each turn reads: `last` turns, `tokens`, and whether there is a `summary`.
+        """
+        return AsyncSession(self._calls, self, session, agent, history)
+
+    async def sessions(self, *, agent: str = "", limit: int = 20) -> list[SessionLine]:
+        """The sessions, those with the newest turns first."""
+        return await self._calls.call(sessions.list_sessions, agent, limit)
 
     async def show(self, turn: str) -> TurnView:
         """A turn as a transcript."""

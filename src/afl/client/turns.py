@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar, overload
 
 from afl.client.calls import Calls
+from afl.client.session import Session
 from afl.models.result_type import result_type
-from afl.operations.turn import turn_reasons, turn_view, turns
+from afl.operations.turn import sessions, turn_reasons, turn_view, turns
+from afl.operations.turn.sessions import SessionLine
 from afl.operations.turn.turn_event_pages import read_turn_events
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import TurnView
@@ -99,6 +101,17 @@ class Turns:
             if page.over:
                 return
             after = page.position
+
+    def session(self, session: str, agent: str = "", *, history: Mapping[str, Any] | None = None) -> Session:
+        """A conversation with an id of its own; its first turn makes it, for which it needs to know its agent.
+
+        `history` says how much of it each turn reads: `last` turns, `tokens`, and whether there is a `summary`.
+        """
+        return Session(self._calls, self, session, agent, history)
+
+    def sessions(self, *, agent: str = "", limit: int = 20) -> list[SessionLine]:
+        """The sessions, those with the newest turns first."""
+        return self._calls.call(sessions.list_sessions, agent, limit)
 
     def show(self, turn: str) -> TurnView:
         """A turn as a transcript."""

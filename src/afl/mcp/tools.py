@@ -48,10 +48,11 @@ _OPERATIONS = {
     ),
     **dict.fromkeys(("list_workflows", "show_workflow", "list_flows", "show_flow"), LOOKS),
     **dict.fromkeys(("list_tasks", "list_servers", "list_approvals", "show_approval"), LOOKS),
+    **dict.fromkeys(("list_sessions", "show_session"), LOOKS),
     **dict.fromkeys(("list_signals", "compare_runs", "preview_bulk"), LOOKS),
     **dict.fromkeys(("publish_workflows", "continue_step", "retry", "pause_run", "unpause_run"), CHANGES),
     **dict.fromkeys(("cancel_run", "bulk_runs", "reject_approval"), ENDS),
-    **dict.fromkeys(("answer_approval", "send_signal", "rerun", "fork"), ADDS),
+    **dict.fromkeys(("answer_approval", "send_signal", "rerun", "fork", "send_to_session"), ADDS),
 }
 _NOTES = dict.fromkeys(("answer_approval", "reject_approval"), "\n\nOnly if a person told you to.")
 _DEFAULTS = {("show_flow", "with_program"): False, ("read_log", "limit"): 200}

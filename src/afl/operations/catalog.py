@@ -121,6 +121,11 @@ OPERATIONS: tuple[Operation, ...] = (
     _turns("send_turn", "turn.turns:send", "POST /turns", ACT, "Ask an agent for a turn", subject="agent"),
     _turns("chat_turn", "turn.turn_chat:chat", "", ACT, "Ask an agent for a turn with what was said before", subject="agent"),
     _turns("stop_turn", "turn.turns:stop", "POST /turns/{name}/stop", ACT, "End a turn"),
+    _turns("list_sessions", "turn.sessions:list_sessions", "GET /sessions", LOOK, "List sessions"),
+    _turns("show_session", "turn.sessions:show_session", "GET /sessions/{session:path}", LOOK, "Show a session as one transcript"),
+    _turns("send_to_session", "turn.sessions:send_to_session", "POST /sessions/turns", ACT, "Ask for the next turn of a session", subject="session"),
+    _turns("fork_session", "turn.sessions:fork_session", "POST /sessions/fork", ACT, "Continue a session from a turn, as a new one", subject="session"),
+    _turns("delete_session", "turn.sessions:delete_session", "DELETE /sessions/{session:path}", ACT, "Delete a session and what was said in it"),
     _turns("search_turns", "search:search_turns", "GET /search/turns", LOOK, "Find turns and agents"),
     # the fleet
     _fleet("fleet_workflows", "fleet.fleet_view:list_workflows", "GET /fleet/workflows", LOOK, "List its workflows"),

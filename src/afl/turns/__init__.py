@@ -15,8 +15,10 @@ from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.definition import AgentDefinition, agent, serve
 from afl.turns.engine import L0Engine
 from afl.turns.errors import TurnFailed
+from afl.turns.guardrails import Guardrails, Refuse
 from afl.turns.mcp.server import McpServer
 from afl.turns.model import Limits, TurnRef
+from afl.turns.sessions.session import Session
 from afl.turns.tools.declaring import tool
 from afl.turns.tools.dependencies import AgentContext
 from afl.turns.tools.local import ToolCall, current_call, local_tool
@@ -33,9 +35,12 @@ __all__ = [
     "Conversation",
     "Delivered",
     "EventKind",
+    "Guardrails",
     "L0Engine",
     "Limits",
     "McpServer",
+    "Refuse",
+    "Session",
     "ToolCall",
     "ToolService",
     "TurnFailed",

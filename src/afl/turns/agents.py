@@ -17,6 +17,7 @@ from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Database, Transaction, connect
 from afl.models import PythonTool, as_model
 from afl.models.opening import AnyModel
+from afl.turns.budgets.limits import read_budget
 from afl.turns.bus import open_bus, outbox
 from afl.turns.bus.event_listener import EventListener
 from afl.turns.cardbox import cards as contents
@@ -27,12 +28,16 @@ from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.context import TurnContext
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
+from afl.turns.guardrails import Guardrails
 from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.mcp.server import McpServer
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.send import refusal
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
 from afl.turns.served.agent import PYDANTIC_AI, ServedAgent, served_agent
+from afl.turns.sessions.history import check_history
+from afl.turns.sessions.records import SessionRow, add_turn, list_sessions, session_card
+from afl.turns.sessions.session import Session
 from afl.turns.statuses import BoxKind, CardType, MessageType
 from afl.turns.store import inbox
 from afl.turns.tools.dependencies import AgentContext
@@ -153,6 +158,13 @@ class Agents:
         if served is not None:
             self.toolbox.served[agent_id] = served
             data["served"] = PYDANTIC_AI
+        if isinstance(guardrails := data.get("guardrails"), Guardrails):
+            self.toolbox.checks.add(guardrails.checks)
+            data["guardrails"] = guardrails.stored
+        if data.get("history") is not None:
+            check_history(data["history"])
+        if data.get("budget") is not None:
+            read_budget(data["budget"])
         if result is not None:
             data["result"] = stored_type(self.toolbox.add_type(result))
 
@@ -193,6 +205,7 @@ class Agents:
         channel: str = "public",
         traceparent: str = "",
         llm_config: Mapping[str, Any] | None = None,
+        session: Session | None = None,
     ) -> TurnRef:
         """Ask an agent for one turn. Its result must have `fields` (name: description), or be of the type `result`.
 
@@ -200,6 +213,7 @@ class Agents:
         It reads what is in the boxes of `history` before what it is told.
         The same `correlation_id` again is the same turn. `traceparent` is what it is done for, in a trace.
         `llm_config` has settings of the model for this turn, over those of the agent.
+        With a `session` the turn is the next one of it (`Session.send`).
         """
         LlmConfig().with_call(llm_config)  # what is no setting is told to the caller
         about = {LLM_CONFIG: dict(llm_config)} if llm_config else {}
@@ -211,18 +225,22 @@ class Agents:
             context = replace(context, traceparent=traceparent)
 
         def work(tx: Transaction) -> L0Result:
+            member = None if session is None else session.enter(tx)
             known = self._known(tx, agent_id, correlation_id)
             if known is not None:
                 return known
-            boxes = self._boxes(tx, given, history)
+            cards = given if member is None else [session_card(member), *given]
+            boxes = self._boxes(tx, cards, history)
             sent = self.engine.enqueue(
                 tx, context, SpawnIntent(agent_id, boxes, correlation_id=correlation_id)
             )
             if not sent.accepted:
                 raise refusal(sent)  # with it go the cards and boxes
+            if member is not None:
+                add_turn(tx, member, sent.payload["agent_turn_id"], boxes)
             return sent
 
-        if correlation_id is None and not history:
+        if correlation_id is None and not history and session is None:
             return self._turn(agent_id, await self.engine.send(context, agent_id, given))
         try:
             return self._turn(agent_id, await self.engine.run(work))
@@ -320,6 +338,26 @@ class Agents:
         intent = AddressIntent(turn, MessageType.STOP, {"reason": reason})
         context = TurnContext.root(self.project, USER)
         return await self.engine.run(lambda tx: self.engine.stop(tx, context, intent))
+
+    def session(
+        self,
+        session_id: str,
+        agent_id: str = "",
+        *,
+        history: Mapping[str, Any] | None = None,
+        budget: Mapping[str, Any] | None = None,
+    ) -> Session:
+        """A conversation with an id of its own; the first turn makes it, for which it needs to know its agent.
+
+        `history` says how much of it each turn reads, over what the agent's profile says; `budget` what it may use.
+        """
+        return Session(self, session_id, agent_id, history=history, budget=budget)
+
+    async def sessions(self, agent_id: str = "", *, limit: int = 20) -> list[SessionRow]:
+        """The sessions of the project, or of one agent; those with the newest turns first."""
+        return await self.engine.database.run(
+            "read", lambda tx: list_sessions(tx, self.project, agent_id, limit)
+        )
 
     def conversation(self, agent_id: str, *, after: TurnRef | None = None) -> Conversation:
         """Turns that read the earlier ones of the conversation; `after`: continue after this turn."""

@@ -165,6 +165,9 @@ class CardType(StrEnum):
     AGENT_ERROR = "agent.error"
     MUST_END_WITH = "sys.must_end_with_required"
     JUDGE_FEEDBACK = "sys.judge_feedback"
+    SESSION = "sys.session"
+    SUMMARY = "sys.summary"
+    GUARDRAIL = "sys.guardrail"
 
 
 class BoxKind(StrEnum):

@@ -70,6 +70,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
             *("continue_step", "retry", "rerun", "fork", "pause_run", "unpause_run", "cancel_run"),
             *("send_signal", "list_signals", "compare_runs"),
             *("list_tasks", "list_servers"),
+            *("list_sessions", "show_session", "send_to_session"),
             *("list_approvals", "show_approval", "answer_approval", "reject_approval"),
         }
         for each in tools.values():
@@ -316,5 +317,16 @@ def test_resources_are_read_by_their_address(store: MemoryStore) -> None:
         assert {each.uri_template for each in templates} >= {"afl://runs/{run}", "afl://workflows/{name}"}
         with pytest.raises(MCPError, match="there is no run nope"):
             await client.read_resource("afl://runs/nope")
+
+    tell(store, story)
+
+
+def test_sessions_of_agents(store: MemoryStore) -> None:
+    async def story(client: Client) -> None:
+        assert await good(client, "list_sessions") == {"result": []}
+        assert "has no session 'x'" in await bad(client, "show_session", session="x")
+        assert "has no agent 'guide'" in await bad(
+            client, "send_to_session", session="x", text="Hello", agent="guide"
+        )
 
     tell(store, story)

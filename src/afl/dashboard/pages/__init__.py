@@ -19,6 +19,7 @@ from afl.dashboard.pages import (
     signals,
     start,
     tasks,
+    turn_sessions,
     turns,
 )
 from afl.dashboard.pages.parts import FLEET, MESSAGES, optional_routes
@@ -37,6 +38,7 @@ ROUTES: list[BaseRoute] = [
     *schedules.routes,
     *tasks.routes,
     *turns.routes,
+    *turn_sessions.routes,
     *optional_routes("afl.dashboard.pages.fleet", FLEET, ["/fleet", "/fleet/{rest:path}"]),
     *optional_routes("afl.dashboard.pages.messages", MESSAGES, ["/messages", "/messages/{rest:path}"]),
     *audit.routes,

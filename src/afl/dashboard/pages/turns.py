@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from afl.dashboard.live import WATCHERS, BackgroundPoll, Look, Sources, Watcher
@@ -19,6 +19,7 @@ from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.pages.tasks import skipped
 from afl.dashboard.rendering import flash_redirect, fragment, page
 from afl.dashboard.turn_streams import stream_words
+from afl.dashboard.wording import segment
 from afl.kernel.errors import InputError
 from afl.operations.search import search_turns
 from afl.operations.turn import turn_reasons, turn_view, turns
@@ -132,7 +133,10 @@ async def _overview(request: Request) -> dict[str, Any]:
 
 @of_part(TURNS)
 async def agent(request: Request) -> Response:
-    return await page(request, "turns_agent.html", active="turns", **await _agent(request))
+    shown = await _agent(request)
+    if shown["agent"].session:  # what is sent to it, is sent to the session
+        return RedirectResponse(f"/sessions/{segment(shown['agent'].session)}")
+    return await page(request, "turns_agent.html", active="turns", **shown)
 
 
 @of_part(TURNS)
@@ -143,7 +147,7 @@ async def agent_lists(request: Request) -> Response:
 async def _agent(request: Request) -> dict[str, Any]:
     name, skip = request.path_params["agent"], skipped(request)
     found = await ask_soon(request, turns.turns, name, limit=_PAGE + 1, skip=skip)
-    agents = await ask_soon(request, turns.agents)
+    agents = await ask_soon(request, turns.agents, sessions=True)
     here = f"/agents/{quote(name, safe='')}"
     return {
         "agent": _named(agents, name),

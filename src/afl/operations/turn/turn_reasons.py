@@ -19,7 +19,9 @@ from afl.turns.store.approvals import ToolApproval, approvals_of_turn
 from afl.turns.store.heads import head_of_turn, read_head, read_waiting
 from afl.turns.store.turn_queries import open_messages, queue_ahead, turn_at_a_glance
 from afl.turns.watchdog import DISPATCHED_MS
+from afl.turns.worker.metering import BUDGET_EXCEEDED
 
+_MORE_BUDGET = "Give the agent or the session a larger budget, or ask again when the day is over."
 _NOTHING = "Nothing to do."
 
 
@@ -56,6 +58,8 @@ def explain(tx: Transaction, project: str, turn_id: str, life: Life, now: int) -
     if glance.is_over:
         told = glance.told
         cause = f": {told['error']}" if told.get("error") else ""
+        if told.get("error_code") == BUDGET_EXCEEDED:
+            return place.reason("turn-out-of-budget", f"it ended {glance.status}{cause}.", _MORE_BUDGET)
         return place.reason(
             f"turn-{glance.status}", f"it ended {glance.status}{cause}.", f"afl turns show {turn_id}"
         )

@@ -17,6 +17,7 @@ from afl.turns.cardbox.deliverable import deliverable_text
 from afl.turns.context import context_of_row
 from afl.turns.model import InboxRow, WaitingTool
 from afl.turns.protocol import headers as names
+from afl.turns.sessions.records import session_of_turn
 from afl.turns.statuses import CardType
 from afl.turns.store import inbox
 from afl.turns.store.edges import Edge
@@ -101,6 +102,7 @@ class TurnView:
     steps: list[StepView]
     edges: list[EdgeView]
     waits: list[WaitView]
+    session: str = ""  # the one that it is a turn of
 
     @property
     def cost(self) -> float | None:
@@ -145,6 +147,7 @@ def view(tx: Transaction, project: str, turn_id: str, now: int = 0) -> TurnView:
         [_step(step) for step in steps],
         [_edge(edge) for edge in edges_about(tx, project, turn_id, context_of_row(row).trace_id)],
         [_wait(wait, now) for wait in read_waiting(tx, head)] if head is not None else [],
+        session_of_turn(tx, project, turn_id, row.agent_id),
     )
 
 
@@ -188,7 +191,7 @@ def _cards(tx: Transaction, project: str, box: str, turn_id: str | None = None) 
             card.created_at,
         )
         for _, card in read_box(tx, project, box)
-        if turn_id is None or card.agent_turn_id == turn_id
+        if (turn_id is None or card.agent_turn_id == turn_id) and card.type != CardType.SESSION
     ]
 
 

@@ -58,6 +58,7 @@ class AgentLine:
     queued: int
     since: int
     tools: list[str] = field(default_factory=list)  # those that its turn waits for
+    session: str = ""  # the one in which it acts for another agent
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,7 +216,10 @@ def wait(settings: Settings, turn: TurnRef, timeout: float | None = None) -> Del
     return with_agents(settings, work)
 
 
-def agents(settings: Settings) -> list[AgentLine]:
+def agents(
+    settings: Settings,
+    sessions: Annotated[bool, about("Those that act for an agent in a session, too.")] = False,
+) -> list[AgentLine]:
     """List the agents of a project: where each one is, and what waits for it."""
 
     def look(tx: Transaction) -> list[AgentLine]:
@@ -223,6 +227,9 @@ def agents(settings: Settings) -> list[AgentLine]:
         queued = queued_counts(tx, settings.project)
         found = []
         for each in list_agents(tx, settings.project):
+            session = str(each.metadata.get("session", ""))
+            if session and not sessions:
+                continue
             head = heads.get(each.agent_id)
             found.append(
                 AgentLine(
@@ -239,6 +246,7 @@ def agents(settings: Settings) -> list[AgentLine]:
                     queued.get(each.agent_id, 0),
                     head.updated_at if head else 0,
                     _tools(tx, head),
+                    session,
                 )
             )
         return found

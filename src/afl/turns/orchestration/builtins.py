@@ -14,8 +14,10 @@ from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.turns.message import Message
 from afl.turns.orchestration.child import Child, ChildSource, assign, checked_child
+from afl.turns.orchestration.memory import perform_memory
 from afl.turns.orchestration.provision import provision
 from afl.turns.orchestration.requests import (
+    MEMORY,
     AskExpert,
     Assignment,
     LaunchPrincipal,
@@ -70,6 +72,8 @@ def _performed(
         if name == "provision_agent":
             told = provision(tx, source, read_request(ProvisionAgent, arguments, name))
             return BuiltinResult(outcome_of(told, tool=name))
+        if name in MEMORY:
+            return BuiltinResult(outcome_of(perform_memory(tx, source.head, name, arguments), tool=name))
         assignment, extra = _assignment(source, name, arguments)
         child = checked_child(tx, source, assignment, extra)
     except InputError as error:

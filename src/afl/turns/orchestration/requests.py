@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -57,19 +57,35 @@ class ProvisionAgent(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     metadata: dict[str, Any] | None = None
 
 
+class Remember(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    text: Annotated[str, msgspec.Meta(min_length=1, max_length=10_000)]
+
+
+class Recall(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    query: Annotated[str, msgspec.Meta(max_length=1_000)]
+    limit: Annotated[int, msgspec.Meta(ge=1, le=50)] = 5
+
+
 KINDS: Mapping[str, type[msgspec.Struct]] = {
     "delegate_async": Assignment,
     "ask_expert": AskExpert,
     "launch_principal": LaunchPrincipal,
     "fork_join": ForkJoin,
     "provision_agent": ProvisionAgent,
+    "remember": Remember,
+    "remember_for_all": Remember,
+    "recall": Recall,
 }
+MEMORY = frozenset({"remember", "remember_for_all", "recall"})
 _ABOUT: Mapping[str, str] = {
     "delegate_async": "Set another agent to work and go on at once; its result is not awaited.",
     "ask_expert": "Ask an agent of the given profile a question and go on at once; its answer is not awaited.",
     "launch_principal": "Start an agent of the given profile with an instruction; it works on its own.",
     "fork_join": f"Set up to {MAX_TASKS} agents to work side by side and wait for their results, in order.",
     "provision_agent": "Make sure that an agent exists: ensure, create, or derive it from another one.",
+    "remember": "Keep a fact for later turns of this conversation.",
+    "remember_for_all": "Keep a fact that you may use in every conversation; nothing private.",
+    "recall": "Find what you were told to remember, by words in it; an empty query finds the latest.",
 }
 
 

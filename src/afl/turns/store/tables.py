@@ -11,6 +11,9 @@ SCHEMAS = (
     APPROVALS,
     Schema("afl.turns.store", "sql/guards", component="turns-guards", base=2),
     Schema("afl.turns.store", "sql/live_text_tables", component="turns-live-text"),
+    Schema("afl.turns.store", "sql/sessions", component="turns-sessions"),
+    Schema("afl.turns.store", "sql/budgets", component="turns-budgets"),
+    Schema("afl.turns.store", "sql/memory", component="turns-memory"),
 )
 
 

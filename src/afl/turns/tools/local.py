@@ -27,6 +27,7 @@ from afl.kernel.near_names import near_name
 from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
 from afl.models.result_type import ResultType, result_type
+from afl.turns.guardrails import CheckBox
 from afl.turns.mcp.server import McpServers
 from afl.turns.served.agent import ServedAgent
 from afl.turns.tools.approval import ApprovalRule, Approve, Expired, approval_rule
@@ -129,6 +130,7 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Callable[..., Any] | PythonTool | LocalTool] = ()) -> None:
         self._tools: dict[str, LocalTool] = {}
+        self.checks = CheckBox()  # the guardrails of the agents of this process
         self.result_types: dict[str, ResultType[Any]] = {}  # of the agents of this process, by their keys
         self.prompts: dict[str, Callable[..., Any]] = {}  # functions that make prompts, by agent
         self.mcp = McpServers()

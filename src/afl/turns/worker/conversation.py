@@ -17,14 +17,19 @@ from afl.turns.tools.approved import edits_of
 
 Role = Literal["user", "assistant"]
 _NO_RESULT = "There is no result: the turn ended before this tool answered."
-_SILENT = frozenset({"tool.call", "sys.profile", "sys.rendered_prompt", "sys.tools", "meta.parent_pointer"})
+_SILENT = frozenset(
+    {"tool.call", "sys.profile", "sys.rendered_prompt", "sys.tools", "meta.parent_pointer"}
+    | {"sys.session", "sys.guardrail"}
+)
 
 
 def conversation(context: Sequence[Card], output: Sequence[Card], turn_id: str) -> list[Card]:
     """The cards in the order in which a model reads them, each once."""
     earlier = [card for card in output if card.agent_turn_id != turn_id]
-    own = [card for card in output if card.agent_turn_id == turn_id]
-    seen = {card.card_id for card in output}
+    own = [card for card in output if card.agent_turn_id == turn_id and card.type != "sys.summary"]
+    seen = {
+        card.card_id for card in output if card.type != "sys.summary"
+    }  # which is read before the turns it precedes
     return [*earlier, *(card for card in context if card.card_id not in seen), *own]
 
 
@@ -33,6 +38,11 @@ def messages(cards: Sequence[Card]) -> tuple[Message, ...]:
     results = {card.tool_call_id: card for card in cards if card.type == "tool.result"}
     edits = edits_of(cards)
     thinkers = {card.agent_turn_id for card in cards if card.type == "agent.thought"}
+    rewritten = {
+        card.metadata["rewrites"]: str(card.content["text"])
+        for card in cards
+        if card.type == "sys.guardrail" and "rewrites" in card.metadata
+    }
     said: list[tuple[Role, list[Block]]] = []
     for card in cards:
         if card.type == "agent.thought":
@@ -48,7 +58,7 @@ def messages(cards: Sequence[Card]) -> tuple[Message, ...]:
                 _say(said, "assistant", _text(deliverable_text(card.content)))
         elif card.type not in _SILENT and card.type != "tool.result":
             role: Role = "assistant" if card.role == "assistant" else "user"
-            _say(said, role, _text(_words(card)))
+            _say(said, role, _text(rewritten.get(card.card_id) or _words(card)))
     if said and said[0][0] == "assistant":
         said.insert(0, ("user", [Text("(what follows was said before)")]))
     return tuple(Message(role, tuple(blocks)) for role, blocks in said)

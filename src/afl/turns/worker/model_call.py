@@ -14,6 +14,7 @@ from afl.turns.context import context_of_head, stamped
 from afl.turns.message import Message
 from afl.turns.protocol.subjects import chunk_subject
 from afl.turns.worker.conversation import messages
+from afl.turns.worker.metering import metered
 from afl.turns.worker.prompting import system_prompt
 from afl.turns.worker.services import WorkerLimits, WorkerServices
 from afl.turns.worker.turn_state import TurnState
@@ -24,8 +25,8 @@ _BEGIN = "Begin."  # the Messages API refuses a request without messages
 async def call_model(services: WorkerServices, state: TurnState) -> Reply:
     """The model's reply to the conversation so far; ModelError when there is none."""
     request = request_of(state, services.limits, await system_prompt(services, state))
-    if not state.llm.stream:
-        return await services.complete(request, None)
+    if not state.llm.stream or state.profile.checks.output:  # unchecked words are told to nobody
+        return await metered(services, state, request, None)
     stream = _Stream(services, state)
     stream.publish("start")
     try:
@@ -35,7 +36,7 @@ async def call_model(services: WorkerServices, state: TurnState) -> Reply:
                 stream.publish("content", text)
                 say(text)
 
-            reply = await services.complete(request, on_text)
+            reply = await metered(services, state, request, on_text)
     except Exception as error:
         stream.publish("end", metadata={"error": str(error)})
         raise

@@ -13,9 +13,12 @@ from afl.kernel.errors import InputError
 from afl.models import Tool
 from afl.models.messages import MAX_TOKENS
 from afl.models.settings import ModelSettings, read_settings
-from afl.turns.orchestration.requests import KINDS, DelegationPolicy, builtin_tool, policy_of
+from afl.turns.budgets.limits import AgentBudget, read_budget
+from afl.turns.guardrails import NamedChecks, read_checks
+from afl.turns.orchestration.requests import KINDS, MEMORY, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
+from afl.turns.sessions.history import check_history
 from afl.turns.tools.approval import ApprovalRule, AskedApproval, stored_rule
 from afl.turns.tools.expected import Expected
 from afl.turns.tools.local import LocalTool, Toolbox, near
@@ -54,6 +57,9 @@ class Profile:
     prompt_function: str = ""  # the name under which workers have the function that makes its prompt
     mcp: tuple[str, ...] = ()  # names of MCP servers whose tools it has
     served: str = ""  # what runs its turns, if not the worker itself
+    history: Mapping[str, Any] | None = None  # how much of its session a turn reads
+    budget: AgentBudget | None = None
+    checks: NamedChecks = field(default_factory=NamedChecks)
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -63,7 +69,7 @@ class Profile:
         """Whether it may call a built-in: one that is named, or those of delegation where there is a policy for it."""
         if tool in self.internal_tools or tool in self.must_end_with or tool in (self.allowed_tools or ()):
             return True
-        return self.policy is not None and tool in KINDS
+        return self.policy is not None and tool in KINDS and tool not in MEMORY
 
     def may_submit(self, asked: bool) -> bool:
         """Whether it may call submit_result; it may when fields were asked for."""
@@ -96,6 +102,9 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         str(data.get("prompt_function") or ""),
         tuple(_name_list(data, "mcp", name) or ()),
         str(data.get("served") or ""),
+        None if data.get("history") is None else check_history(data["history"]),
+        None if data.get("budget") is None else read_budget(data["budget"]),
+        read_checks(data.get("guardrails"), f"profile {name}"),
     )
 
 

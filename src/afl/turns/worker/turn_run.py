@@ -15,8 +15,10 @@ from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.models import ModelError, Reply
 from afl.models.messages import StopReason
+from afl.turns.budgets.accounts import BudgetSpent
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.errors import ProtocolViolation
+from afl.turns.guardrails import Verdict
 from afl.turns.message import Message
 from afl.turns.model import Head
 from afl.turns.protocol.events import state_event, step_event
@@ -31,6 +33,18 @@ from afl.turns.tracing import stepping
 from afl.turns.transitions import Ending, note
 from afl.turns.worker.approval import approved_call, is_edited, open_calls, with_approval
 from afl.turns.worker.card_writer import CardWriter
+from afl.turns.worker.guarding import (
+    INPUT_REFUSED,
+    OUTPUT_REFUSED,
+    feedback,
+    guard_calls,
+    guard_input,
+    guard_output,
+    refused_output,
+    stored_arguments,
+    with_text,
+)
+from afl.turns.worker.metering import BUDGET_EXCEEDED, timed
 from afl.turns.worker.model_call import call_model, usage_metadata
 from afl.turns.worker.services import WorkerServices
 from afl.turns.worker.step_commit import (
@@ -48,6 +62,7 @@ from afl.turns.worker.step_commit import (
     finish_turn,
     send_calls,
 )
+from afl.turns.worker.summarizing import summarize
 from afl.turns.worker.toolkit import Call, Route, full_arguments
 from afl.turns.worker.turn_state import CallTools, EndWithResult, TurnState, next_action
 
@@ -90,11 +105,20 @@ class TurnRun:
 
     async def _call_model(self) -> StepOutcome | None:
         state, writer = self._state, self._writer()
+        refused = await guard_input(self._services, state)
+        if refused is not None:
+            step = StepEnd(state.step_id, StepStatus.FAILED, error=refused.reason)
+            ending = failure(state, writer, INPUT_REFUSED, refused.reason, step)
+            return await self._finish(replace(ending, cards=[refused.card]))
+        await summarize(self._services, state)
         try:
             reply = await call_model(self._services, state)
         except ModelError as error:
             step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
             return await self._finish(failure(state, writer, "model_error", str(error), step))
+        except BudgetSpent as error:
+            step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
+            return await self._finish(failure(state, writer, BUDGET_EXCEEDED, str(error), step))
         thought = writer.thought(reply)
         end = StepEnd(state.step_id, metadata=usage_metadata(reply, self._services.prices))
         if thought.tool_calls:
@@ -112,14 +136,31 @@ class TurnRun:
             return await self._commit(StepResult([thought, note], end))
         if tools:
             return await self._commit(StepResult([thought, writer.must_end_with(tools)], end))
+        verdict = await guard_output(self._services, self._state, reply.text)
+        if verdict.refusal is not None and verdict.refusal.retry:
+            return await self._commit(StepResult([thought, feedback(self._state, verdict.refusal)], end))
+        if verdict.refusal is not None:
+            return await self._refuse_output(reply.text, verdict, end)
+        if verdict.is_changed:
+            reply = with_text(reply, str(verdict.value))
+            thought = writer.thought(reply)
         deliverable = writer.answer(reply.text)
         return await self._finish(Ending(TaskStatus.SUCCESS, deliverable, cards=[thought], step=end))
+
+    async def _refuse_output(self, value: Any, verdict: Verdict, end: StepEnd) -> StepOutcome | None:
+        """The turn fails; what was refused is kept for people, and read by no model."""
+        assert verdict.refusal is not None
+        card = refused_output(self._state, value, verdict.refusal, verdict.by)
+        end = replace(end, status=StepStatus.FAILED, error=verdict.refusal.reason)
+        ending = failure(self._state, self._writer(), OUTPUT_REFUSED, verdict.refusal.reason, end)
+        return await self._finish(replace(ending, cards=[card]))
 
     # -- its calls --------------------------------------------------------------------------------------------
 
     async def _store_calls(self, thought: NewCard, end: StepEnd) -> StepOutcome | None:
         """Store the calls of a thought before any is made; those for other processes are sent at the same time."""
-        calls = [with_approval(call) for call in self._route(thought.tool_calls)]
+        guarded = await guard_calls(self._services, self._state, self._route(thought.tool_calls))
+        calls = [with_approval(call) for call in guarded]
         end = replace(end, tool_call_ids=[call.tool_call_id for call in calls])
         if calls[0].route is Route.SUBMIT:
             return await self._submit(thought, calls[0], end)
@@ -134,9 +175,20 @@ class TurnRun:
         cards = [thought, self._call_card(call)]
         try:
             content = (self._state.toolkit.expected or Expected()).accept(call.arguments)
+            verdict = await guard_output(self._services, self._state, call.arguments.get("result"))
+            if verdict.is_changed and verdict.refusal is None:
+                call = replace(call, arguments={**call.arguments, "result": verdict.value})
+                made = {**thought.tool_calls[0], "arguments": call.arguments}
+                cards = [replace(thought, tool_calls=[made]), self._call_card(call)]
+                content = (self._state.toolkit.expected or Expected()).accept(call.arguments)
         except InputError as error:
             refusal = writer.result(call, failed(INVALID_RESULT, str(error)))
             return await self._commit(StepResult([*cards, refusal], end))
+        if verdict.refusal is not None and verdict.refusal.retry:
+            refusal = writer.result(call, failed(OUTPUT_REFUSED, verdict.refusal.reason))
+            return await self._commit(StepResult([*cards, refusal], end))
+        if verdict.refusal is not None:
+            return await self._refuse_output(call.arguments.get("result"), verdict, end)
         result = writer.result(call, Outcome("success", "accepted", after_execution=AfterExecution.TERMINATE))
         ending = Ending(
             TaskStatus.SUCCESS,
@@ -150,12 +202,14 @@ class TurnRun:
     async def _call_tools(self, action: CallTools) -> StepOutcome | None:
         """Call the functions of this process concurrently; calls to other processes were sent before."""
         routed = self._route(open_calls(action.calls, self._state))
-        calls = [approved_call(call, self._state.own) for call in routed]
+        stored = stored_arguments(self._state, routed)
+        calls = [approved_call(call, self._state.own) for call in stored]
         local = [call for call in calls if call.route is Route.LOCAL]
         if local:
             names = ", ".join(call.name for call in local)
             self._publish(state_event(self._state.head, activity=Activity.EXECUTING_TOOL, current_tool=names))
-        outcomes = await asyncio.gather(*(self._call(call) for call in local))
+        calls_made = asyncio.gather(*(self._call(call) for call in local))
+        outcomes = await timed(self._services, self._state, calls_made)
         writer = self._writer(action.step_id)
         cards = [writer.result(call, outcome) for call, outcome in zip(local, outcomes, strict=True)]
         cards += self._refusals(calls, action.step_id)

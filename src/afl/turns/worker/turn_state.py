@@ -17,6 +17,7 @@ from afl.turns.model import Head
 from afl.turns.orchestration.requests import KINDS
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.resources import get_profile, get_tools
+from afl.turns.sessions.history import Unsummarized, is_member, past_of
 from afl.turns.statuses import AfterExecution, CardType, TaskStatus
 from afl.turns.store.heads import read_waiting
 from afl.turns.store.steps import StepEnd, read_steps
@@ -40,6 +41,7 @@ class TurnState:
     step_id: str
     step_ends: dict[str, StepEnd] = field(default_factory=dict)  # of steps whose tools are running
     awaited: set[str] = field(default_factory=set)  # ids of calls that were sent while the turn runs on
+    unsummarized: Unsummarized | None = None  # turns of its session that no longer fit
 
     @property
     def profile(self) -> Profile:
@@ -52,6 +54,12 @@ class TurnState:
             (card for card in reversed(self.context) if card.type == CardType.TASK_INSTRUCTION), None
         )
         return self.profile.llm.with_call(None if asked is None else asked.metadata.get(LLM_CONFIG))
+
+    @property
+    def session(self) -> Mapping[str, Any]:
+        """The session that it is a turn of, its place there and its budget; empty if there is none."""
+        card = next((card for card in reversed(self.context) if card.type == CardType.SESSION), None)
+        return {} if card is None else card.content["data"]
 
     @property
     def turn_id(self) -> str:
@@ -168,14 +176,17 @@ class TurnStateLoader:
         names = self._remote_tools(profile)
         tools = [] if names == [] else get_tools(tx, head.project_id, names)
         rows = read_boxes(tx, head) if cards is None else cards
-        return self._state(head, step_id, rows, profile, {tool.tool_name: tool for tool in tools})
+        state = self._state(head, step_id, rows, profile, {tool.tool_name: tool for tool in tools})
+        read_past(tx, state)
+        return state
 
     def from_cache(self, head: Head, step_id: str, cards: Sequence[Row]) -> TurnState | None:
         """The state without a read of the store; None when the store must be read."""
         profile = self._profiles.get((head.project_id, head.profile_box_id or ""))
         if profile is None or self._remote_tools(profile) != []:
             return None
-        return self._state(head, step_id, cards, profile, {})
+        state = self._state(head, step_id, cards, profile, {})
+        return None if any(map(is_member, state.context)) else state
 
     def reload(self, tx: Transaction, head: Head, step_id: str) -> TurnState:
         """The state of a turn that another worker began, or that was interrupted, with its steps and wait set."""
@@ -228,6 +239,21 @@ class TurnStateLoader:
             self._profiles.clear()
         self._profiles[key] = profile_of(found.profile)
         return self._profiles[key]
+
+
+def read_past(tx: Transaction, state: TurnState) -> None:
+    """Put what came before in a session in the place of the card that says so."""
+    if not any(map(is_member, state.context)):
+        return
+    read: list[Card] = []
+    for card in state.context:
+        if not is_member(card):
+            read.append(card)
+            continue
+        past = past_of(tx, state.head.project_id, card, state.profile.history)
+        read += [*past.cards, card]
+        state.unsummarized = past.unsummarized
+    state.context = read
 
 
 def read_boxes(tx: Transaction, head: Head) -> list[Row]:

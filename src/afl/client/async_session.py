@@ -1,0 +1,77 @@
+"""A conversation with an id, as the client sees it: `flow.turns.session("user-42", agent="guide")`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, TypeVar, overload
+
+from afl.client.async_calls import AsyncCalls
+from afl.models.result_type import result_type
+from afl.operations.turn import sessions
+from afl.operations.turn.sessions import SessionView
+from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.model import TurnRef
+from afl.turns.sessions.removal import Removed
+
+if TYPE_CHECKING:
+    from afl.client.async_turns import AsyncTurns
+
+T = TypeVar("T")
+
+
+class AsyncSession:
+    """A session: each turn continues the one before; turns that are sent meanwhile wait in their order."""
+
+    def __init__(
+        self,
+        calls: AsyncCalls,
+        turns: AsyncTurns,
+        session: str,
+        agent: str = "",
+        history: Mapping[str, Any] | None = None,
+    ) -> None:
+        self._calls = calls
+        self._turns = turns
+        self.session = session
+        self._agent = agent
+        self._history = history
+
+    async def send(
+        self, text: str, *, fields: Mapping[str, str] | None = None, result: Any = None
+    ) -> TurnRef:
+        """Ask for the next turn, and leave it to workers. The first one makes the session."""
+        schema = None if result is None else result_type(result).titled
+        return await self._calls.call(
+            sessions.send_to_session,
+            self.session,
+            text,
+            self._agent,
+            fields=fields,
+            result=schema,
+            history=self._history,
+        )
+
+    @overload
+    async def ask(self, text: str, *, result: type[T], timeout: float | None = None) -> T: ...
+
+    @overload
+    async def ask(self, text: str, *, result: None = None, timeout: float | None = None) -> Delivered: ...
+
+    async def ask(self, text: str, *, result: Any = None, timeout: float | None = None) -> Any:
+        """Ask for the next turn, and return what it delivers; with `result`, a value of that type."""
+        turn = await self.send(text, result=result)
+        delivered = await self._turns.result(turn.agent_turn_id, timeout=timeout)
+        return delivered if result is None else delivered.value(result)
+
+    async def show(self, *, limit: int = 20) -> SessionView:
+        """The session as one transcript: its latest turns."""
+        return await self._calls.call(sessions.show_session, self.session, limit)
+
+    async def fork(self, *, after: str = "", name: str = "") -> AsyncSession:
+        """A new session that continues from a turn of this one; empty: from its last."""
+        made = await self._calls.call(sessions.fork_session, self.session, after, name)
+        return AsyncSession(self._calls, self._turns, made.session)
+
+    async def delete(self) -> Removed:
+        """Delete the session, with its turns and all that was said in them."""
+        return await self._calls.call(sessions.delete_session, self.session)

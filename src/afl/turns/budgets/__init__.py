@@ -1,0 +1,1 @@
+"""Budgets of turns, sessions, agents and days: reserved before a model is called, settled after it."""

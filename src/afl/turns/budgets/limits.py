@@ -1,0 +1,133 @@
+"""What an agent may use, as its definition says: limits by what they are for.
+
+agent("guide", ..., budget={"turn": {"usd": 0.05, "steps": 4}, "session": {"tokens": 200_000}, "day": {"usd": 20}})
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct, ValidationError, convert
+
+from afl.kernel.errors import InputError
+
+_BILLION = 1_000_000_000
+SCOPES = ("turn", "session", "agent", "day")
+
+
+class BudgetLimits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What may be used. `seconds` are those of calls of models, and of tools that are functions of the worker."""
+
+    usd: float | None = None
+    tokens: int | None = None
+    steps: int | None = None
+    seconds: float | None = None
+
+
+class AgentBudget(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The limits of each turn of an agent, of each session, of all its turns, and of those of a day (of UTC)."""
+
+    turn: BudgetLimits | None = None
+    session: BudgetLimits | None = None
+    agent: BudgetLimits | None = None
+    day: BudgetLimits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Used:
+    """What was used, or is to be reserved. `usd` is in billionths; None: the price is not known."""
+
+    usd: int | None = 0
+    tokens: int = 0
+    steps: int = 0
+    ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a budget is kept for, and its limits."""
+
+    name: str
+    title: str
+    limits: BudgetLimits
+
+    def objection(self, model: str, spent: Used, used: Used, wanted: Used) -> str | None:
+        """Why a call is refused, for people; None if it is not. `used` is what is spent or reserved."""
+        limits = self.limits
+        if limits.usd is not None:
+            limit = f"the budget of {_dollars(limits.usd)} USD {self.title}"
+            if wanted.usd is None:
+                return (
+                    f"{limit} cannot be kept: the price of {model} is not known; give it a budget of tokens"
+                )
+            if (used.usd or 0) + wanted.usd > billionths(limits.usd):
+                reserved = (used.usd or 0) - (spent.usd or 0)
+                also = f", {_dollars(reserved / _BILLION)} reserved" if reserved else ""
+                return (
+                    f"{limit} is used up: {_dollars((spent.usd or 0) / _BILLION)} spent{also}, "
+                    f"{_dollars(wanted.usd / _BILLION)} needed"
+                )
+        if limits.tokens is not None and used.tokens + wanted.tokens > limits.tokens:
+            reserved = used.tokens - spent.tokens
+            also = f", {reserved} reserved" if reserved else ""
+            return (
+                f"the budget of {limits.tokens} tokens {self.title} is used up: "
+                f"{spent.tokens} spent{also}, {wanted.tokens} needed"
+            )
+        if limits.steps is not None and used.steps + wanted.steps > limits.steps:
+            return f"the budget of {limits.steps} steps {self.title} is used up"
+        if limits.seconds is not None and used.ms >= limits.seconds * 1000:
+            return self.out_of_time
+        return None
+
+    @property
+    def out_of_time(self) -> str:
+        return f"the budget of {self.limits.seconds:g} seconds {self.title} is used up"
+
+
+def billionths(usd: float) -> int:
+    """An amount of US dollars as it is stored."""
+    return round(usd * _BILLION)
+
+
+def read_limits(data: Any, where: str = "budget") -> BudgetLimits:
+    """Limits; InputError names what is wrong with them."""
+    return _checked(_converted(data, BudgetLimits, where), where)
+
+
+def read_budget(data: Any) -> AgentBudget:
+    """The budget of an agent; InputError names what is wrong with it."""
+    budget: AgentBudget = _converted(data, AgentBudget, "budget")
+    for scope in SCOPES:
+        limits = getattr(budget, scope)
+        if limits is not None:
+            _checked(limits, f"budget: {scope}")
+    return budget
+
+
+def _converted(data: Any, kind: Any, where: str) -> Any:
+    if not isinstance(data, Mapping):
+        raise InputError(f"{where} is {data!r}; expected limits by name")
+    try:
+        return convert(dict(data), kind)
+    except ValidationError as error:
+        known = ", ".join(kind.__struct_fields__)
+        raise InputError(f"{where}: {error}; known are {known}") from error
+
+
+def _checked(limits: BudgetLimits, where: str) -> BudgetLimits:
+    for name in BudgetLimits.__struct_fields__:
+        value = getattr(limits, name)
+        if value is not None and not 0 <= value < 1e9:
+            raise InputError(f"{where}: {name} is {value}; expected at least 0")
+    return limits
+
+
+def _dollars(amount: float) -> str:
+    """With cents, and with as many more digits as a small amount needs to be more than nothing."""
+    digits = 2
+    while digits < 6 and amount and round(amount, digits) != round(amount, 6):
+        digits += 1
+    return f"{amount:.{digits}f}"

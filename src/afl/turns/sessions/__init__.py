@@ -1,0 +1,1 @@
+"""Sessions: conversations with ids of their own, whose turns follow each other."""

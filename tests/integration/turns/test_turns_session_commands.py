@@ -1,0 +1,35 @@
+"""`afl turns send --session` and the commands of sessions, before a worker does anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from support.command_line import Afl, afl
+
+__all__ = ["afl"]
+
+AGENTS = """from afl.models import ScriptedModel
+from afl.turns import agent
+
+model = ScriptedModel(["fine"])
+guide = agent("guide", "You help travelers.")
+"""
+
+
+def test_the_commands_of_sessions(afl: Afl, tmp_path: Path) -> None:
+    (tmp_path / "agents.py").write_text(AGENTS)
+    afl("turns", "chat", "--module", "agents.py", "--say", "hello")  # which brings the agent
+    none = afl("turns", "sessions")
+    assert (none.code, none.out) == (0, "") and "No sessions yet" in none.err
+    refused = afl("turns", "send", "guide", "hi", "--session", "s", "--after", "guide")
+    assert refused.code == 2 and "--session says what it continues" in refused.err
+    sent = afl("turns", "send", "guide", "hi", "--session", "s").out.strip()
+    listed = json.loads(afl("turns", "sessions", "--json").out)
+    assert [(each["session"], each["agent"], each["turns"]) for each in listed] == [("s", "guide", 1)]
+    assert sent in afl("turns", "session", "s").out
+    assert json.loads(afl("turns", "show", sent, "--json").out)["session"] == "s"
+    assert "is not over" in afl("turns", "fork", "s").err
+    assert "stop it first" in afl("turns", "forget", "s").err
+    assert "no session 'x'" in afl("turns", "session", "x").err
+    assert [each["agent"] for each in json.loads(afl("turns", "agents", "--json").out)] == ["guide"]
