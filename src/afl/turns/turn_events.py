@@ -7,7 +7,7 @@ store a few times a second while the model speaks (`store/live_text.py`).
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -17,10 +17,12 @@ from afl.turns.cardbox.boxes import read_box
 from afl.turns.cardbox.cards import Card
 from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.statuses import CardType, StepStatus, TaskStatus
+from afl.turns.store.approvals import approvals_of_turn
 from afl.turns.store.heads import head_of_turn
 from afl.turns.store.live_text import text_of_step
 from afl.turns.store.steps import Step, read_steps
 from afl.turns.store.turn_queries import TurnRow, turn_at_a_glance
+from afl.turns.tools.approved import approval_of
 
 _PARTS = 4
 
@@ -131,6 +133,7 @@ class _Reader:
     place: EventPosition
     steps: Sequence[Step] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)  # step -> its place among the steps
+    asked: frozenset[str] | None = None
 
     def events(self) -> Iterator[AgentEvent]:
         turn = self.row.agent_turn_id
@@ -198,13 +201,25 @@ class _Reader:
                     (EventKind.MESSAGE, {"text": text}),
                 ]
             case CardType.TOOL_CALL:
-                return [(EventKind.TOOL_CALL, {**call, "data": card.content.get("arguments")})]
+                made = (EventKind.TOOL_CALL, {**call, "data": card.content.get("arguments")})
+                asked = approval_of(card)
+                needed = {**call, "data": None if asked is None else asdict(asked)}
+                return [made] if asked is None else [made, (EventKind.APPROVAL_NEEDED, needed)]
+            case CardType.TOOL_RESULT if card.tool_call_id in self._asked():
+                return []  # a person's answer; the result of the call follows it
             case CardType.TOOL_RESULT:
                 return [(EventKind.TOOL_RESULT, {**call, **_outcome(card)})]
             case CardType.TASK_DELIVERABLE if card.card_id == self.row.told.get("deliverable_card_id"):
                 return [self._end(card)]
             case _:
                 return []
+
+    def _asked(self) -> frozenset[str]:
+        """The ids of the approvals that were asked for in this turn."""
+        if self.asked is None:
+            found = approvals_of_turn(self.tx, self.project, self.row.agent_turn_id)
+            self.asked = frozenset(each.approval_id for each in found)
+        return self.asked
 
     def _unsaid(self, card: Card, text: str) -> str:
         """The rest of a text whose beginning was given while it came; nothing if it began otherwise."""

@@ -13,7 +13,7 @@ from afl.kernel.database import Database
 from afl.models import ScriptedModel
 from afl.models.messages import Reply, StopReason, ToolResult, ToolUse
 from afl.models.scripted import calls
-from afl.turns import ToolService, open_agents, tool
+from afl.turns import EventKind, ToolService, open_agents, tool
 from afl.turns.agents import Agents
 from afl.turns.store.approvals import ToolApproval, approvals_of_turn, open_approvals
 from afl.turns.tools.answering import AnsweredCall, approve_call, reject_call
@@ -228,3 +228,40 @@ async def test_a_stopped_turn_takes_its_question_with_it(database: Database) -> 
         assert (late.counts, late.approval.status) == (False, "canceled")
         assert database.read(lambda tx: open_approvals(tx)) == []
     assert shop.paid == []
+
+
+@asynchronous
+async def test_who_reads_along_is_told_that_a_person_is_asked(database: Database) -> None:
+    """The question and the answer are of the store, so they are read from any position."""
+    shop, model = Shop(), ScriptedModel([PAY, "Done."])
+    async with open_agents(database, model=model) as agents:
+        await agents.define("clerk", tools=[shop.pay])
+        kinds, positions = [], []
+        turn = await agents.send("clerk", "Pay Ada.")
+        async for event in agents.events(turn):
+            if event.kind != EventKind.TEXT:
+                kinds.append(event.kind)
+                positions.append(event.position)
+            if event.kind == EventKind.APPROVAL_NEEDED:
+                assert event.data["group"] == "finance" and event.tool == "pay"
+                (question,) = await asked(agents)
+                assert question.approval_id == event.data["id"]
+                answer(agents, question, question.arguments)
+        assert [str(each) for each in kinds] == [
+            *("step", "tool-call", "approval-needed", "tool-result", "step", "message", "result")
+        ]
+        rest = [event.kind async for event in agents.events(turn, after=positions[2])]
+        assert [each for each in rest if each != EventKind.TEXT] == kinds[3:]
+
+
+@asynchronous
+async def test_a_tool_of_an_agent_in_a_session_waits_for_a_person(database: Database) -> None:
+    shop, model = Shop(), ScriptedModel([PAY, "Done."])
+    async with open_agents(database, model=model) as agents:
+        await agents.define("clerk", lambda context: "You pay.", tools=[shop.pay])
+        turn = await agents.session("ada", "clerk").send("Pay Ada.")
+        (question,) = await asked(agents)
+        answer(agents, question, question.arguments)
+        assert (await agents.wait(turn)).text == "Done."
+    assert shop.paid == [("Ada", 700)]
+    assert model.requests[0].system == "You pay."

@@ -34,7 +34,8 @@ class McpServer:
 
     `allow`: the names of the tools to offer, or patterns (`get_*`); None: all. `prefix` is put before their names.
     `timeout`: seconds for one call; `connect_timeout`: for the start of a session. `approve`: which calls a person must
-    allow: those of tools that the server does not declare read-only ("writes"), "always", or "never".
+    allow: those of tools that the server does not declare read-only ("writes"), "always", or "never"; `approve_group`
+    is who is asked.
     `max_result` and `max_description` are characters; longer ones are cut, and the model is told.
     """
 
@@ -49,6 +50,7 @@ class McpServer:
     timeout: float = 60.0
     connect_timeout: float = 30.0
     approve: str = "writes"
+    approve_group: str = ""
     max_result: int = 100_000
     max_description: int = 2_000
 

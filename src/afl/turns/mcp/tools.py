@@ -16,6 +16,7 @@ from afl.models import PythonTool, Tool
 from afl.turns.cardbox.cards import CONTROL
 from afl.turns.mcp.connection import McpConnection
 from afl.turns.mcp.server import McpServer
+from afl.turns.tools.approval import ApprovalRule
 from afl.turns.tools.local import LocalTool, current_call
 from afl.turns.tools.outcome import ToolFailure
 
@@ -129,15 +130,12 @@ def _words(block: Any) -> str:
 
 def _local(connection: McpConnection, tool: McpTool) -> LocalTool:
     async def call(**given: Any) -> Any:
-        if needs_approval(tool):
-            raise ToolFailure(
-                "needs_approval", f"{tool.offered.name} needs approval by a person, and was not called"
-            )
         meta = {IDEMPOTENCY_KEY: current_call().idempotency_key}
         result = await connection.call(tool.name, given, meta=meta, repeatable=tool.is_repeatable)
         return result_of(result, tool.server.max_result)
 
-    return LocalTool(_AnyArguments(tool.offered, call, {}), timeout=tool.server.timeout)
+    asks = ApprovalRule(tool.server.approve_group or True) if needs_approval(tool) else None
+    return LocalTool(_AnyArguments(tool.offered, call, {}), timeout=tool.server.timeout, approval=asks)
 
 
 def names_of(tools: Sequence[LocalTool]) -> frozenset[str]:

@@ -69,11 +69,10 @@ class ServedRun(TurnRun):
 
     async def run(self) -> None:
         """Run the agent to its end; FencedError when the turn is no longer this worker's."""
-        served = self._services.toolbox.served.get(self._state.head.agent_id)
+        name = self._state.profile.name  # of the agent itself, also in a session
+        served = self._services.toolbox.served.get(name)
         if served is None:
-            raise InputError(
-                f"this worker does not serve {self._state.head.agent_id}: its module lacks the agent"
-            )
+            raise InputError(f"this worker does not serve {name}: its module lacks the agent")
         self._publish_started()
         try:
             result = await self._run_agent(served)

@@ -25,11 +25,17 @@ def call_metadata(asked: AskedApproval | None) -> dict[str, Any]:
     return {} if asked is None else {_KEY: asdict(asked)}
 
 
+def approval_of(card: NewCard) -> AskedApproval | None:
+    """The question that the card of a call asks; None: nobody is asked."""
+    found = card.metadata.get(_KEY)
+    return AskedApproval(**found) if found else None
+
+
 def asked_of(cards: Iterable[NewCard], tool_call_id: str) -> AskedApproval | None:
     """The question about a call; None: nobody was asked."""
     for card in cards:
-        if card.type == CardType.TOOL_CALL and card.tool_call_id == tool_call_id and card.metadata.get(_KEY):
-            return AskedApproval(**card.metadata[_KEY])
+        if card.type == CardType.TOOL_CALL and card.tool_call_id == tool_call_id and approval_of(card):
+            return approval_of(card)
     return None
 
 

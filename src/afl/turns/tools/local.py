@@ -157,6 +157,7 @@ class Toolbox:
         """These and others; the tools that are here keep their names."""
         both = Toolbox([*self, *(tool for tool in tools if tool.name not in self._tools)])
         both.result_types, both.mcp, both.served = self.result_types, self.mcp, self.served
+        both.checks, both.prompts = self.checks, self.prompts
         return both
 
     def find(self, name: str) -> LocalTool | None:
