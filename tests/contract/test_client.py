@@ -192,6 +192,12 @@ def test_signals_queries_and_approvals(place: Place) -> None:
             assert await handle.query("stage") == "waits for the money"
             await flow.approve(waiting[0].id, {"ok": True})
             assert await handle.result(timeout=30) == {"amount": 9.5, "ok": True}
+            other = await flow.start(ORDER, order="8")
+            await other.signal("paid", {"amount": 1.0})
+            while not (waiting := await flow.approvals(run=other.id)):
+                await asyncio.sleep(0.02)
+            await flow.reject(waiting[0].id, "we know them")
+            assert await other.result(timeout=30) == {"amount": 1.0, "ok": False}
 
     tell(story)
 
