@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.text import Text
 
-from afl.cli.approval_text import approval_text
 from afl.cli.console import can_ask, duration, print_json, say
 from afl.cli.displays import Display, display_for
 from afl.cli.failures import failure_text
@@ -19,9 +18,6 @@ from afl.cli.interruption import leaving_on_interrupt
 from afl.cli.programs import Prepared
 from afl.kernel.observing import start_tracing
 from afl.kernel.settings import Settings, load_settings
-from afl.operations.people import approvals
-from afl.operations.people.approvals import ApprovalClosed, ApprovalView
-from afl.operations.people.forms import FormError, FormField, parse
 from afl.operations.program.submission import read_tags
 from afl.operations.run import runs
 from afl.operations.run.runs import RunReport, Waiting
@@ -44,61 +40,6 @@ def waits_for_people(result: RunReport) -> bool:
     """Whether nothing but answers of people keeps a run."""
     waiting = result.waiting_for if result.status == ExecutionStatus.PAUSED and not result.reason else []
     return bool(waiting) and all(each.via.startswith(_HUMAN) for each in waiting)
-
-
-def ask_people(store: PersistenceAPI, run: str) -> bool:
-    """Ask what a run waits for; whether anything was answered."""
-    answered = False
-    try:
-        for each in approvals.list_approvals(store, run=run):
-            answered = _ask(store, approvals.show_approval(store, each.id)) or answered
-    except typer.Abort:  # Ctrl+C or Ctrl+D: the question stays open
-        say("")
-    return answered
-
-
-def _ask(store: PersistenceAPI, view: ApprovalView) -> bool:
-    say(approval_text(view, with_commands=False))
-    while True:
-        word = typer.prompt("\n(a)pprove, (r)eject or (l)ater", default="l", err=True).strip().lower()
-        if word in ("l", "later"):
-            return False
-        if word in ("a", "approve", "r", "reject"):
-            break
-    try:
-        if word[0] == "a":
-            approvals.answer(store, view.approval.id, _values(view))
-        else:
-            feedback = typer.prompt("Why", default="", show_default=False, err=True)
-            approvals.reject(store, view.approval.id, feedback)
-    except ApprovalClosed as closed:
-        say(str(closed), "yellow")  # somebody was faster; that answer is as good
-    return True
-
-
-def _values(view: ApprovalView) -> dict[str, Any] | None:
-    """What is written into the form, asked for again until it fits."""
-    if view.approval.plain:
-        return None
-    written: dict[str, str] = {}
-    asked = view.form.every_field
-    while True:
-        for field in asked:
-            written[field.name] = _written(field, written.get(field.name, field.text))
-        try:
-            return parse(view.form, written)
-        except FormError as error:
-            for name, problem in error.problems.items():
-                say(f"{name}: {problem}", "red")
-            asked = tuple(field for field in asked if field.name in error.problems)
-
-
-def _written(field: FormField, text: str) -> str:
-    about = f" ({field.help})" if field.help else ""
-    written: str = typer.prompt(
-        f"{field.name}: {field.type}{about}", default=text, show_default=bool(text), err=True
-    )
-    return written
 
 
 @dataclass(frozen=True)
@@ -217,9 +158,14 @@ class _Place:
     def with_people(self, result: RunReport) -> RunReport:
         """A run that waits for people only goes on here, if they are at this terminal."""
         asks = not self.chosen.as_json and can_ask()
-        while asks and waits_for_people(result) and ask_people(self.store, result.run):
+        while asks and waits_for_people(result) and self._ask_people(result.run):
             result = self.resume(result.run)
         return result
+
+    def _ask_people(self, run: str) -> bool:
+        from afl.cli.questions import ask_people  # noqa: PLC0415  most runs ask nobody
+
+        return ask_people(self.store, run)
 
 
 def _watched(work: Callable[[Display], RunReport], chosen: Choices) -> RunReport:

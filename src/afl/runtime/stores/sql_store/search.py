@@ -28,7 +28,7 @@ class SearchTables(Tables):
 
     def ensure_search(self) -> None:
         """Make the tables; an SQLite that was built without FTS5 has none, and searches the newest runs by reading."""
-        if self.database.dialect == "postgres" or self.database.select(Q.has_fts):
+        if self.database.dialect == "postgres" or self.database.read(lambda tx: tx.one(Q.has_fts)):
             self.database.ensure(SCHEMA)
             self.has_search = True
 
