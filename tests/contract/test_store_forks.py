@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import count
+from random import Random
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 from store_records import OpenStore, a_run
+from support.case import Case
 from support.forks import MIXTURE, SOURCE, check_fork, finish, fork_at, record, start
 from support.judging import Trial
 from support.lives import Crash, Death, Lives, PostgresLife
 from support.mongo_lives import MongoLives
+from support.properties import tries
+from support.random_workflows import cases
 
 from afl.kernel.errors import FencedError, StoreConflict
+from afl.operations.run.rerun import rerun
 from afl.runtime.entities import RunnerState
 from afl.runtime.evaluation.forking import store_fork
 from afl.runtime.evaluator import Evaluator
@@ -94,6 +101,44 @@ def test_a_death_before_every_write(next_life: NextLife, path: str) -> None:
         finish(trial, Evaluator(store), run)
         check_fork(store, made, expected)
     assert write > 3
+
+
+_examples = count()
+
+
+@settings(
+    tries(4),
+    suppress_health_check=[*tries(1).suppress_health_check, HealthCheck.function_scoped_fixture],
+)
+@given(cases(alone=True), st.integers(0, 2**32))
+def test_random_forks_and_reruns_with_a_death_before_every_write(
+    next_life: NextLife, case: Case, seed: int
+) -> None:
+    trial, store, name = Trial.of(case), next_life(None), f"source-{next(_examples)}"
+    source = WorkflowId(name)
+    start(trial, Evaluator(store), source)
+    finish(trial, Evaluator(store), source)
+    expected = record(store, source)
+    path = Random(seed).choice(sorted(filter(None, expected["steps"])))
+    for write in count(1):
+        fork, again = WorkflowId(f"{name}-fork-{write}"), WorkflowId(f"{name}-again-{write}")
+        store, died = next_life(Death(write, after=False)), False
+        while True:
+            try:
+                if store.get_run(fork) is None:
+                    made = fork_at(trial, store, path, id=fork, source=source)
+                finish(trial, Evaluator(store), fork)
+                rerun(store, source, id=again)
+                finish(trial, Evaluator(store), again)
+                break
+            except Crash:
+                store, died = next_life(None), True
+        check_fork(store, made, expected)
+        assert record(store, again) == expected
+        if not died:
+            break
+    assert write > 1
+    assert record(store, source) == expected
 
 
 def test_a_fork_is_stored_whole_or_not_at_all(open_store: OpenStore) -> None:

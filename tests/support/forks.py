@@ -53,12 +53,18 @@ def _answer(trial: Trial, evaluator: Evaluator, task: TaskDefinition, *, is_othe
 
 
 def fork_at(
-    trial: Trial, store: PersistenceAPI, path: str, edits: ForkEdits = NO_EDITS, *, id: str = FORK
+    trial: Trial,
+    store: PersistenceAPI,
+    path: str,
+    edits: ForkEdits = NO_EDITS,
+    *,
+    id: str = FORK,
+    source: WorkflowId = SOURCE,
 ) -> Fork:
     """A stored fork of the source at the step of a path."""
-    source = store.get_run(SOURCE)
-    assert source is not None
-    made = fork_run(store, source, path, id=id, program=trial.program, edits=edits)
+    found = store.get_run(source)
+    assert found is not None
+    made = fork_run(store, found, path, id=id, program=trial.program, edits=edits)
     store_fork(store, made)
     return made
 
