@@ -1,4 +1,4 @@
-"""`python -m bench.turn_process STORE MODEL`: a worker of turns with one agent, `clerk`, whose model is at an address."""
+"""`python -m bench.turn_process STORE MODEL`: a worker of turns with the agent `clerk`, whose model is there."""
 
 from __future__ import annotations
 

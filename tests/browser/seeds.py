@@ -23,6 +23,7 @@ from afl.operations.program.flows import list_flows
 from afl.operations.program.library import publish_source
 from afl.operations.run import control
 from afl.operations.turn import turns
+from afl.operations.turn.turn_store import TurnStore
 from afl.operations.work import timetable
 from afl.runtime.persistence.changes import IterationChanges
 from browser.live_system import SHOP, LiveSystem, shop
@@ -62,7 +63,7 @@ def sow(live: LiveSystem) -> Seeds:
     waiting = live.submit("Unserved", street="Elm Street")
     running, paused, canceled = (live.submit("Held", name=f"gate {each}") for each in ("one", "two", "three"))
     priced = live.submit("Priced", item="flour", price=1.2)
-    turn = turns.send(live.settings, "clerk", f"How much is there of {MARKUP}")
+    turn = turns.send(TurnStore(live.settings), "clerk", f"How much is there of {MARKUP}")
     with fleet.connected(live.fleet) as client:
         fleet_run = fleet.start(client, "nightly", {"day": "tuesday"})
         asyncio.run(_messages(live.settings.redis))
@@ -76,7 +77,7 @@ def sow(live: LiveSystem) -> Seeds:
         control.pause(live.store, paused, by="ada")
         control.cancel(live.store, canceled, by="ada")
         eventually(lambda: fleet.show_run(client, fleet_run).run.status is Status.FAILED)
-    assert turns.wait(live.settings, turn) is not None
+    assert turns.wait(TurnStore(live.settings), turn) is not None
     return Seeds(
         completed=completed,
         failed=failed,

@@ -188,7 +188,7 @@ _TURNS = {
 }
 _CONNECTIONS = {
     Needs.STORE: _Connection(_STORE, _at_store),
-    Needs.SETTINGS: _Connection(_TURNS, _at_store),
+    Needs.TURNS: _Connection(_TURNS, _at_store),
     Needs.REDIS: _Connection({"redis": options.Redis, "prefix": options.Prefix}, _at_redis),
     Needs.FLEET: _Connection({"host": options.Host, "port": options.Port}, _at_principal),
 }

@@ -17,7 +17,7 @@ from afl.cli.console import say
 from afl.cli.turns_transcript import status_text
 from afl.kernel.settings import Settings
 from afl.operations.turn.turn_service import Chat, TurnModule, WorkerOptions, staffed
-from afl.operations.turn.turns import opened
+from afl.operations.turn.turn_store import TurnStore, opened
 from afl.turns.agents import Agents
 from afl.turns.cardbox.deliverable import Delivered
 
@@ -57,7 +57,7 @@ async def _talk(chat: Chat, agent: str, as_json: bool) -> None:
 
 def _place(settings: Settings, module: TurnModule | None) -> AbstractAsyncContextManager[Agents]:
     if module is None:
-        return opened(settings)
+        return opened(TurnStore(settings))
     return staffed(settings, module, WorkerOptions(grace=_GRACE_SECONDS))
 
 

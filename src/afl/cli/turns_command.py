@@ -26,6 +26,7 @@ from afl.operations.turn import turn_reasons, turn_view, turn_wait
 from afl.operations.turn import turns as operations
 from afl.operations.turn.sessions import send_to_session
 from afl.operations.turn.turn_reasons import TurnReason
+from afl.operations.turn.turn_store import TurnStore
 from afl.operations.turn.turn_view import TurnView
 from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
 from afl.turns.cardbox.deliverable import Delivered
@@ -219,12 +220,12 @@ def tail(
       afl turns tail guide --words --bus nats://localhost:4222
       afl turns tail --json | jq 'select(.kind == "task")'
     """
-    settings = chosen(store, bus=bus, project=project)
+    where = TurnStore(chosen(store, bus=bus, project=project))
     console = output()
 
     async def print_events() -> None:
         left = count
-        events = turn_wait.follow(settings, agent, words=words, started=lambda: say("Listening.", "dim"))
+        events = turn_wait.follow(where, agent, words=words, started=lambda: say("Listening.", "dim"))
         async for event in events:
             if as_json:
                 typer.echo(json.dumps(asdict(event)))

@@ -54,6 +54,12 @@ class StoreClient:
         """The store; one that is given as a function is opened on first use."""
         return self._store() if callable(self._store) else self._store
 
+    def _open_database(self) -> Any:
+        """The database of the store, if that is open by now and the one that the settings name."""
+        opened = self.__dict__.get("store") if callable(self._store) else self._store
+        database = getattr(opened, "database", None)
+        return database if database is not None and database.url == self.settings.store else None
+
     @property
     def role(self) -> Role:
         """What the caller may do."""
@@ -98,8 +104,9 @@ class StoreClient:
     def _provided(self, needs: Needs) -> AbstractContextManager[Any]:
         if needs is Needs.STORE:
             return nullcontext(self.store)
-        if needs is Needs.SETTINGS:
-            return nullcontext(self.settings)
+        if needs is Needs.TURNS:
+            turns = importlib.import_module("afl.operations.turn.turn_store")
+            return nullcontext(turns.TurnStore(self.settings, self._open_database()))
         if needs is Needs.FLEET:
             fleet = importlib.import_module("afl.operations.fleet.fleet")  # needs its extra
             connection: AbstractContextManager[Any] = fleet.connected(fleet.hasty_settings())

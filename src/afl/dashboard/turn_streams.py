@@ -13,7 +13,8 @@ from starlette.requests import Request
 from afl.dashboard.streams import EventStream, StreamLimit, user_of
 from afl.kernel.settings import Settings
 from afl.operations import serialization
-from afl.operations.turn.turns import find_turn, opened
+from afl.operations.turn.turn_store import TurnStore, opened
+from afl.operations.turn.turns import find_turn
 from afl.turns.agents import Agents
 from afl.turns.model import TurnRef
 from afl.turns.turn_events import AgentEvent, AgentEventPage, EventKind, EventPosition, read_turn_page
@@ -37,7 +38,7 @@ class TurnStreams:
         """The agents; StoreUnavailable if there is no store."""
         async with self._opening:
             if self._agents is None:
-                self._agents = await self._stack.enter_async_context(opened(self._settings))
+                self._agents = await self._stack.enter_async_context(opened(TurnStore(self._settings)))
             return self._agents
 
     async def find(self, name: str) -> TurnRef:

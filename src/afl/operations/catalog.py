@@ -29,7 +29,7 @@ def _row(name: str, target: str, place: str, role: Role, summary: str, **more: A
     return Operation(name, target, method, path, role, tag, summary, **about)
 
 
-_turns = partial(_row, needs=Needs.SETTINGS)
+_turns = partial(_row, needs=Needs.TURNS)
 _fleet = partial(_row, needs=Needs.FLEET)
 _redis = partial(_row, needs=Needs.REDIS)
 

@@ -22,7 +22,7 @@ class Needs(StrEnum):
     """What an operation works on, given as its first argument."""
 
     STORE = "store"
-    SETTINGS = "settings"
+    TURNS = "turns"  # the TurnStore of the settings
     FLEET = "fleet"  # a client of the principal
     REDIS = "redis"  # the Where of the settings
 

@@ -11,11 +11,10 @@ from dataclasses import dataclass
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
-from afl.kernel.settings import Settings
 from afl.operations.reason.subjects import find_step
 from afl.operations.run.run_list import run_lines
 from afl.operations.run.run_status import statuses
-from afl.operations.turn import turns
+from afl.operations.turn.turn_store import TurnStore, reading
 from afl.operations.work.workers import servers
 from afl.runtime.entities import TaskDefinition, labels
 from afl.runtime.persistence import PersistenceAPI, RunFilter, TaskFilter
@@ -58,16 +57,16 @@ def search_store(store: PersistenceAPI, text: str) -> list[Hit]:
     ]
 
 
-def search_turns(settings: Settings, text: str) -> list[Hit]:
+def search_turns(where: TurnStore, text: str) -> list[Hit]:
     """Turns by the beginning of their id, agents by a part of their name."""
     wanted = text.strip()
 
     def look(tx: Transaction) -> list[Hit]:
-        return [*_turns(tx, settings.project, wanted), *_agents(tx, settings.project, wanted)]
+        return [*_turns(tx, where.project, wanted), *_agents(tx, where.project, wanted)]
 
     if not wanted:
         return []
-    with turns.reading(settings) as database:
+    with reading(where) as database:
         return database.read(look)
 
 

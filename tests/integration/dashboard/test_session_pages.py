@@ -11,6 +11,7 @@ from support.dashboard_pages import MARKUP, Visitors, visitors
 
 from afl.models import ScriptedModel
 from afl.operations.turn import turns
+from afl.operations.turn.turn_store import TurnStore
 from afl.turns import open_agents
 
 NAME = "team/a 42"
@@ -63,7 +64,7 @@ def test_a_session_goes_on_is_forked_and_deleted(house: Visitors, turn: str) -> 
 
 
 def test_the_agent_of_a_session_leads_to_it(house: Visitors, turn: str) -> None:
-    actor = turns.turns(house.settings)[0].agent
+    actor = turns.turns(TurnStore(house.settings))[0].agent
     answer = house.viewer.client.get(f"/agents/{quote(actor)}", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (307, PLACE)
     assert house.viewer.send(PLACE, action="delete").status_code == 403

@@ -10,6 +10,7 @@ from support.turns_house import House
 
 from afl.kernel.database import Transaction, connect
 from afl.operations.turn import turns
+from afl.operations.turn.turn_store import TurnStore
 from afl.turns.cardbox.boxes import append
 from afl.turns.cardbox.card_store import save_cards
 from afl.turns.cardbox.cards import NewCard, tool_call_content
@@ -84,7 +85,7 @@ def test_sending_makes_a_turn(house: Visitors, project: House) -> None:
     assert (told.kind, told.text) == ("good", "Sent to bob.")
     page = house.viewer.read(told.url)
     assert f"say {MARKUP}" in page and "Turn of bob" in page
-    latest = turns.turns(house.settings, "bob")[0]
+    latest = turns.turns(TurnStore(house.settings), "bob")[0]
     again = house.operator.act("/agents/bob/send", text="go on", after=latest.turn)
     assert f"say {MARKUP}" in house.viewer.read(again.url)
     assert house.operator.act("/agents/bob/send", text="  ").text == "There was no text to send."
@@ -111,7 +112,7 @@ def test_a_viewer_sends_and_stops_nothing(house: Visitors, project: House) -> No
     assert "Stop" not in house.viewer.read(f"/turns/{turn}")
     assert house.viewer.send("/agents/ada/send", text="x").status_code == 403
     assert house.viewer.send(f"/turns/{turn}/stop").status_code == 403
-    assert len(turns.turns(house.settings)) == 1
+    assert len(turns.turns(TurnStore(house.settings))) == 1
 
 
 def test_many_turns_have_pages(house: Visitors, project: House) -> None:

@@ -23,6 +23,7 @@ from afl.dashboard.wording import segment
 from afl.kernel.errors import InputError
 from afl.operations.search import search_turns
 from afl.operations.turn import turn_reasons, turn_view, turns
+from afl.operations.turn.turn_store import TurnStore, reading
 from afl.operations.turn.turn_view import CardView, StepView, TurnView
 from afl.operations.turn.turns import AgentLine
 from afl.turns.store.turn_queries import pulse
@@ -222,7 +223,7 @@ async def stop(request: Request) -> Response:
 @contextmanager
 def _opened(sources: Sources) -> Iterator[Look]:
     project = sources.settings.project
-    with turns.reading(sources.settings) as database:
+    with reading(TurnStore(sources.settings)) as database:
         yield lambda turn: database.read(lambda tx: pulse(tx, project, turn))
 
 

@@ -10,10 +10,10 @@ from msgspec import Meta
 
 from afl.kernel.bounds import LONGEST_NAME
 from afl.kernel.database import Transaction
-from afl.kernel.settings import Settings
 from afl.operations.parameters import Limit, Skip, about
+from afl.operations.turn.turn_store import TurnStore, reading, with_agents
 from afl.operations.turn.turn_view import TurnView, view
-from afl.operations.turn.turns import known_agent, reading, with_agents
+from afl.operations.turn.turns import known_agent
 from afl.turns.agents import Agents
 from afl.turns.model import TurnRef
 from afl.turns.sessions import records
@@ -60,7 +60,7 @@ class SessionView:
 
 
 def list_sessions(
-    settings: Settings,
+    where: TurnStore,
     agent: Annotated[str, about("Only sessions of this agent.")] = "",
     limit: Limit = 20,
     skip: Skip = 0,
@@ -69,31 +69,31 @@ def list_sessions(
 
     def look(tx: Transaction) -> list[SessionLine]:
         if agent:
-            known_agent(tx, settings.project, agent)
-        rows = records.list_sessions(tx, settings.project, agent, limit, skip)
+            known_agent(tx, where.project, agent)
+        rows = records.list_sessions(tx, where.project, agent, limit, skip)
         return [SessionLine.of(row) for row in rows]
 
-    with reading(settings) as database:
+    with reading(where) as database:
         return database.read(look)
 
 
-def show_session(settings: Settings, session: SessionId, limit: Limit = 20) -> SessionView:
+def show_session(where: TurnStore, session: SessionId, limit: Limit = 20) -> SessionView:
     """Show a session as one transcript: its latest turns, with all that was asked, called and answered."""
 
-    with reading(settings) as database:
+    with reading(where) as database:
         now = database.now()
 
         def look(tx: Transaction) -> SessionView:
-            row = records.get_session(tx, settings.project, session)
+            row = records.get_session(tx, where.project, session)
             turns = records.turns_of(tx, row)[-limit:]
-            views = [view(tx, settings.project, turn.agent_turn_id, now) for turn in turns]
+            views = [view(tx, where.project, turn.agent_turn_id, now) for turn in turns]
             return SessionView(SessionLine.of(row), row.history, row.budget, views)
 
         return database.read(look)
 
 
 def send_to_session(
-    settings: Settings,
+    where: TurnStore,
     session: SessionId,
     text: str,
     agent: Annotated[str, about("The agent of a session that may be new.")] = "",
@@ -111,15 +111,15 @@ def send_to_session(
 
     async def work(agents: Agents) -> TurnRef:
         if agent:
-            await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
+            await agents.engine.database.run("read", lambda tx: known_agent(tx, where.project, agent))
         found = agents.session(session, agent, history=history)
         return await found.send(text, fields=fields, result=result, correlation_id=correlation)
 
-    return with_agents(settings, work)
+    return with_agents(where, work)
 
 
 def fork_session(
-    settings: Settings,
+    where: TurnStore,
     session: SessionId,
     after: Annotated[
         str, about("The turn that it continues from, or enough of its beginning. Default: the last.")
@@ -129,15 +129,15 @@ def fork_session(
     ] = "",
 ) -> SessionLine:
     """Make a new session that continues from a turn of another one, which stays as it is."""
-    with reading(settings) as database:
-        made = database.write(lambda tx: fork_after(tx, settings.project, session, after, name))
+    with reading(where) as database:
+        made = database.write(lambda tx: fork_after(tx, where.project, session, after, name))
     return SessionLine.of(made)
 
 
-def delete_session(settings: Settings, session: SessionId) -> Removed:
+def delete_session(where: TurnStore, session: SessionId) -> Removed:
     """Delete a session: its turns go, with all that was said in them. What forks share with it stays."""
 
     async def work(agents: Agents) -> Removed:
         return await agents.session(session).delete()
 
-    return with_agents(settings, work)
+    return with_agents(where, work)

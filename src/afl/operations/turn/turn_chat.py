@@ -8,8 +8,8 @@ from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
-from afl.kernel.settings import Settings
-from afl.operations.turn.turns import known_agent, with_agents
+from afl.operations.turn.turn_store import TurnStore, with_agents
+from afl.operations.turn.turns import known_agent
 from afl.turns.agents import USER, Agents
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.boxes import create_box
@@ -39,7 +39,7 @@ class TokenUsage:
 
 
 def chat(
-    settings: Settings,
+    where: TurnStore,
     agent: str,
     messages: Sequence[Said],
     *,
@@ -51,13 +51,13 @@ def chat(
         raise InputError("the last message must be one of the user")
 
     async def work(agents: Agents) -> TurnRef:
-        await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
+        await agents.engine.database.run("read", lambda tx: known_agent(tx, where.project, agent))
         earlier = [_card(each, agent) for each in messages[:-1]]
         history = [await _box(agents, earlier)] if earlier else []
         last = messages[-1].text
         return await agents.send(agent, last, history=history, result=result, correlation_id=correlation)
 
-    return with_agents(settings, work)
+    return with_agents(where, work)
 
 
 def _card(said: Said, agent: str) -> NewCard:

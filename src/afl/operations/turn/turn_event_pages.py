@@ -9,9 +9,9 @@ from msgspec import Meta
 
 from afl.kernel.database import Database, Transaction
 from afl.kernel.notify import open_notifier
-from afl.kernel.settings import Settings
 from afl.operations.parameters import Limit, LongPoll, Turn
-from afl.operations.turn.turns import find_turn, reading
+from afl.operations.turn.turn_store import TurnStore, reading
+from afl.operations.turn.turns import find_turn
 from afl.turns.model import TurnRef
 from afl.turns.topics import turn_topic
 from afl.turns.turn_events import AgentEventPage, EventPosition, read_turn_page
@@ -24,7 +24,7 @@ TurnPosition = Annotated[
 
 
 def read_turn_events(
-    settings: Settings, turn: Turn, *, after: TurnPosition = "", limit: Limit = 1_000, wait: LongPoll = 0
+    where: TurnStore, turn: Turn, *, after: TurnPosition = "", limit: Limit = 1_000, wait: LongPoll = 0
 ) -> AgentEventPage:
     """Read what happened in a turn after a position: its steps, what its model says, its calls and their results, its
     end.
@@ -34,8 +34,8 @@ def read_turn_events(
     until the turn is over; `Last-Event-ID` is the position.
     """
     place = EventPosition.of(after)
-    with reading(settings) as database:
-        found = database.read(lambda tx: find_turn(tx, settings.project, turn))
+    with reading(where) as database:
+        found = database.read(lambda tx: find_turn(tx, where.project, turn))
         if not wait:
             return _page(database, found, place, limit)
         return _wait(database, found, place, limit, wait)

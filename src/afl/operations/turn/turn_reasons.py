@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from afl.kernel.database import Database, Transaction
 from afl.kernel.presence.base import Life
-from afl.kernel.settings import Settings
 from afl.operations.parameters import Turn
 from afl.operations.spans import span
-from afl.operations.turn.turns import find_turn, reading
+from afl.operations.turn.turn_store import TurnStore, reading
+from afl.operations.turn.turns import find_turn
 from afl.turns.model import Head
 from afl.turns.resources import get_agent
 from afl.turns.statuses import HeadStatus, InboxStatus, WaitStatus
@@ -37,11 +37,11 @@ class TurnReason:
     moves: bool
 
 
-def why(settings: Settings, name: Turn = "") -> TurnReason:
+def why(where: TurnStore, name: Turn = "") -> TurnReason:
     """Explain why a turn is stuck, and what to do."""
 
-    with reading(settings) as database:
-        turn = database.read(lambda tx: find_turn(tx, settings.project, name))
+    with reading(where) as database:
+        turn = database.read(lambda tx: find_turn(tx, where.project, name))
         owner = database.read(lambda tx: _owner(tx, turn.project_id, turn.agent_turn_id))
         life = _life(database, owner) if owner else Life.UNKNOWN
         now = database.now()

@@ -17,7 +17,8 @@ from afl.models import Model, ScriptedModel, as_model
 from afl.models.naming import is_address, is_provider
 from afl.models.opening import named_model
 from afl.operations.program.agents import AgentError, load_module
-from afl.operations.turn.turns import Stopped, boxes_of, limits_of, stop_named
+from afl.operations.turn.turn_store import limits_of
+from afl.operations.turn.turns import Stopped, boxes_of, stop_named
 from afl.operations.turn.workflow_tools import workflow_tools
 from afl.turns.agents import Agents, AnyTool
 from afl.turns.bus import open_bus

@@ -8,9 +8,9 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Transaction
-from afl.kernel.settings import Settings
 from afl.operations.parameters import Turn
-from afl.operations.turn.turns import TurnLine, find_turn, reading
+from afl.operations.turn.turn_store import TurnStore, reading
+from afl.operations.turn.turns import TurnLine, find_turn
 from afl.turns.cardbox.boxes import read_box
 from afl.turns.cardbox.cards import Card
 from afl.turns.cardbox.deliverable import deliverable_text
@@ -112,14 +112,14 @@ class TurnView:
         return sum(known) if len(known) == len(costs) else None
 
 
-def show(settings: Settings, name: Turn = "") -> TurnView:
+def show(where: TurnStore, name: Turn = "") -> TurnView:
     """Show a turn as a transcript: what it was asked, its steps, calls and answers, what it delivered."""
 
-    with reading(settings) as database:
+    with reading(where) as database:
         now = database.now()
 
         def look(tx: Transaction) -> TurnView:
-            return view(tx, settings.project, find_turn(tx, settings.project, name).agent_turn_id, now)
+            return view(tx, where.project, find_turn(tx, where.project, name).agent_turn_id, now)
 
         return database.read(look)
 

@@ -10,10 +10,10 @@ from typing import Any
 
 from afl.kernel.canceling import cancel_and_wait
 from afl.kernel.clock import wall_ms
-from afl.kernel.settings import Settings
 from afl.operations.parameters import LongPoll
 from afl.operations.turn import turns
-from afl.operations.turn.turns import known_agent, opened
+from afl.operations.turn.turn_store import TurnStore, opened, reading
+from afl.operations.turn.turns import known_agent
 from afl.turns.agents import Agents
 from afl.turns.bus.local import LocalBus
 from afl.turns.cardbox.deliverable import Delivered
@@ -27,11 +27,11 @@ from afl.turns.store.heads import list_heads
 _A_LOOK = 0.5  # seconds that a turn which is over may take to be read
 
 
-def wait(settings: Settings, turn: str, timeout: LongPoll = 0) -> Delivered | None:
+def wait(where: TurnStore, turn: str, timeout: LongPoll = 0) -> Delivered | None:
     """What a turn delivered; None if it is not over within so many seconds."""
-    with turns.reading(settings) as database:
-        found = database.read(lambda tx: turns.find_turn(tx, settings.project, turn))
-    return turns.wait(settings, found, max(timeout, _A_LOOK))
+    with reading(where) as database:
+        found = database.read(lambda tx: turns.find_turn(tx, where.project, turn))
+    return turns.wait(where, found, max(timeout, _A_LOOK))
 
 
 _LOOK_SECONDS = 0.25
@@ -50,24 +50,24 @@ class TurnEvent:
 
 
 async def follow(
-    settings: Settings, agent: str = "", *, words: bool = False, started: Callable[[], None] | None = None
+    where: TurnStore, agent: str = "", *, words: bool = False, started: Callable[[], None] | None = None
 ) -> AsyncGenerator[TurnEvent, None]:
     """Events from now on, until the iteration is closed. `words`: what models say, too. `started`: it listens.
 
     Without a server other processes' states are read off the store; steps and words are heard by their own process.
     """
-    async with opened(settings) as agents:
+    async with opened(where) as agents:
         if agent:
-            await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
+            await agents.engine.database.run("read", lambda tx: known_agent(tx, where.project, agent))
         received: asyncio.Queue[Message] = asyncio.Queue()
 
         async def receive(message: Message) -> None:
             received.put_nowait(message)
 
         whose = agent or "*"
-        patterns = [
-            event_subject(settings.project, "*", whose, kind) for kind in ("state", "step", "task")
-        ] + ([chunk_subject(settings.project, "*", whose)] if words else [])
+        patterns = [event_subject(where.project, "*", whose, kind) for kind in ("state", "step", "task")] + (
+            [chunk_subject(where.project, "*", whose)] if words else []
+        )
         await agents.engine.bus.subscribe(patterns, receive)
         known = {head.agent_id: head for head in await _heads(agents)}
         watch = asyncio.create_task(_watch(agents, agent, known, received)) if _is_local(agents) else None

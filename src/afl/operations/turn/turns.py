@@ -4,28 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
-from urllib.parse import unquote
 
-from afl.kernel.database import Database, Transaction, connect
-from afl.kernel.errors import CapabilityError, InputError, StoreUnavailable
-from afl.kernel.settings import Settings
+from afl.kernel.database import Transaction
+from afl.kernel.errors import InputError
 from afl.operations.parameters import Limit, Skip, about
+from afl.operations.turn.turn_store import TurnStore, reading, with_agents
 from afl.turns.agents import Agents
-from afl.turns.bus import open_bus
-from afl.turns.bus.local import LocalBus
 from afl.turns.cardbox.deliverable import Delivered
-from afl.turns.engine import L0Engine
-from afl.turns.errors import BusUnavailable
-from afl.turns.model import Head, Limits, TurnRef
+from afl.turns.model import Head, TurnRef
 from afl.turns.resources import get_agent, list_agents
 from afl.turns.statuses import HeadStatus, WaitStatus
 from afl.turns.store.heads import list_heads, read_head, read_waiting
-from afl.turns.store.tables import ensure_tables
 from afl.turns.store.turn_queries import (
     TurnRow,
     instruction_of,
@@ -101,79 +93,8 @@ class Stopped:
     late: bool
 
 
-def limits_of(settings: Settings) -> Limits:
-    """What the settings say of turns."""
-    return Limits(lease_ms=settings.lease_ms, max_takeovers=settings.max_deliveries)
-
-
-@asynccontextmanager
-async def opened(settings: Settings) -> AsyncIterator[Agents]:
-    """The agents of a store, for somebody who asks: the turns are worked on elsewhere.
-
-    A bus that is away costs latency only, so it is told in the log and done without.
-    """
-    _check_store(settings)
-    database = await asyncio.to_thread(connect, settings.store)
-    try:
-        engine = await _engine(database, settings)
-        agents = Agents(engine, settings.project)
-        await agents.listen()
-        try:
-            yield agents
-        finally:
-            await agents.close()
-            await engine.close()
-    finally:
-        await asyncio.to_thread(database.close)
-
-
-def _check_store(settings: Settings) -> None:
-    """CapabilityError for a store that keeps no turns, StoreUnavailable for a file that is not there."""
-    if settings.store.startswith("mongodb"):
-        raise CapabilityError("turns are kept by stores on SQLite and PostgreSQL; this one is on MongoDB")
-    path = unquote(settings.store.removeprefix("sqlite:///"))
-    if path != settings.store and not Path(path).exists():
-        raise StoreUnavailable(
-            f"there is no store {path} yet; `afl turns worker` or `afl turns chat` makes it, "
-            "or name another with --store"
-        )
-
-
-@contextmanager
-def reading(settings: Settings) -> Iterator[Database]:
-    """The database of the agents, for somebody who only looks: no bus is needed for that."""
-    _check_store(settings)
-    database = connect(settings.store, lock_timeout_ms=settings.lock_timeout_ms)
-    try:
-        ensure_tables(database)
-        yield database
-    finally:
-        database.close()
-
-
-async def _engine(database: Database, settings: Settings) -> L0Engine:
-    engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings))
-    try:
-        await engine.start(relay=False)
-    except BusUnavailable as error:
-        _log.warning("%s; workers will find what is asked of them by themselves", error)
-        engine = L0Engine(database, LocalBus(database), engine.limits)
-        await engine.start(relay=False)
-    return engine
-
-
-def with_agents(settings: Settings, work: Callable[[Agents], Awaitable[T]]) -> T:
-    """One piece of asynchronous work on the agents of a store."""
-
-    async def working() -> T:
-        async with opened(settings) as agents:
-            return await work(agents)
-
-    return asyncio.run(working())
-
-
 def send(
-    settings: Settings,
+    where: TurnStore,
     agent: str,
     text: str,
     *,
@@ -188,7 +109,7 @@ def send(
     """Ask an agent for a turn, and leave it to workers. `after`: it reads what that turn read and wrote."""
 
     async def work(agents: Agents) -> TurnRef:
-        await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
+        await agents.engine.database.run("read", lambda tx: known_agent(tx, where.project, agent))
         history = await boxes_of(agents, after)
         return await agents.send(
             agent,
@@ -200,10 +121,10 @@ def send(
             channel=channel,
         )
 
-    return with_agents(settings, work)
+    return with_agents(where, work)
 
 
-def wait(settings: Settings, turn: TurnRef, timeout: float | None = None) -> Delivered | None:
+def wait(where: TurnStore, turn: TurnRef, timeout: float | None = None) -> Delivered | None:
     """What a turn delivers; None when it takes longer than `timeout` seconds."""
 
     async def work(agents: Agents) -> Delivered | None:
@@ -213,20 +134,20 @@ def wait(settings: Settings, turn: TurnRef, timeout: float | None = None) -> Del
         except TimeoutError:
             return None
 
-    return with_agents(settings, work)
+    return with_agents(where, work)
 
 
 def agents(
-    settings: Settings,
+    where: TurnStore,
     sessions: Annotated[bool, about("Those that act for an agent in a session, too.")] = False,
 ) -> list[AgentLine]:
     """List the agents of a project: where each one is, and what waits for it."""
 
     def look(tx: Transaction) -> list[AgentLine]:
-        heads = {head.agent_id: head for head in list_heads(tx, settings.project)}
-        queued = queued_counts(tx, settings.project)
+        heads = {head.agent_id: head for head in list_heads(tx, where.project)}
+        queued = queued_counts(tx, where.project)
         found = []
-        for each in list_agents(tx, settings.project):
+        for each in list_agents(tx, where.project):
             session = str(each.metadata.get("session", ""))
             if session and not sessions:
                 continue
@@ -251,12 +172,12 @@ def agents(
             )
         return found
 
-    with reading(settings) as database:
+    with reading(where) as database:
         return database.read(look)
 
 
 def turns(
-    settings: Settings,
+    where: TurnStore,
     agent: Annotated[str, about("Only turns of this agent.")] = "",
     limit: Limit = 20,
     skip: Skip = 0,
@@ -265,11 +186,11 @@ def turns(
 
     def look(tx: Transaction) -> list[TurnLine]:
         if agent:
-            known_agent(tx, settings.project, agent)
-        rows = latest_turns(tx, settings.project, agent, limit, skip)
-        return [TurnLine.of(row, instruction_of(tx, row, settings.project)) for row in rows]
+            known_agent(tx, where.project, agent)
+        rows = latest_turns(tx, where.project, agent, limit, skip)
+        return [TurnLine.of(row, instruction_of(tx, row, where.project)) for row in rows]
 
-    with reading(settings) as database:
+    with reading(where) as database:
         return database.read(look)
 
 
@@ -281,7 +202,7 @@ def _tools(tx: Transaction, head: Head | None) -> list[str]:
 
 
 def stop(
-    settings: Settings,
+    where: TurnStore,
     name: Annotated[str, about("A turn, or the agent whose turn is to end.")],
     reason: Annotated[str, about("Why, for those who read it later.")] = "stopped by an operator",
 ) -> Stopped:
@@ -290,7 +211,7 @@ def stop(
     async def work(agents: Agents) -> Stopped:
         return await stop_named(agents, name, reason)
 
-    return with_agents(settings, work)
+    return with_agents(where, work)
 
 
 async def stop_named(agents: Agents, name: str, reason: str) -> Stopped:

@@ -224,7 +224,7 @@ class TurnStaff:
 
 def _agent_bridge(host: Host, store: SqlStore, settings: Settings) -> Bridge:
     module = importlib.import_module("afl.bridges.agent")
-    limits = importlib.import_module("afl.operations.turn.turns").limits_of(settings)
+    limits = importlib.import_module("afl.operations.turn.turn_store").limits_of(settings)
     place = module.TurnsConnection(store.database, settings.bus, settings.project, limits)
     return _bridge(module.AgentBridge(host, place))
 
