@@ -99,6 +99,16 @@ def test_steps_come_without_their_values_oldest_first(store: PersistenceAPI) -> 
     ]
 
 
+def test_the_steps_below_one(store: PersistenceAPI) -> None:
+    for number, path in enumerate(["0", "0/a", "0/a/0", "0/a/0/x", "0/a0", "0/a-b/0", "0/b/0"]):
+        store.save_step(a_step(f"{RUN}/{path}", started=10 - number))
+    store.save_step(a_step("other/0/a/0", workflow_id="other"))
+    assert [line.id for line in store.get_step_lines(RUN, StepId(f"{RUN}/0/a"))] == [
+        f"{RUN}/0/a/0/x",
+        f"{RUN}/0/a/0",
+    ]
+
+
 def test_steps_that_are_worked_on_are_known(store: PersistenceAPI) -> None:
     for name in ("a", "b"):
         store.save_step(a_waiting_step(name))

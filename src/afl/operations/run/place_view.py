@@ -24,7 +24,7 @@ from afl.runtime.program import paths
 from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition, StepLine
-from afl.runtime.types import ObjectType, WorkflowId
+from afl.runtime.types import ObjectType, StepId, WorkflowId
 
 _INDEX = re.compile(r"#(\d+)")
 _DEEPEST = 300
@@ -91,7 +91,8 @@ def show_place(
     """
     found = run_store.find(store, run)
     workflow_id = WorkflowId(found.workflow_id)
-    lines = store.get_step_lines(workflow_id)
+    whole = StepId(f"{workflow_id}/{path}") if below and path else None
+    lines = store.get_step_lines(workflow_id, whole)
     mine = [line for line in lines if _belongs(line, workflow_id, path, below)]
     places: dict[str, int] = {}  # in the order in which they began
     for line in mine:

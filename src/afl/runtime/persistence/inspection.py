@@ -45,8 +45,8 @@ class PulseStore(Protocol):
     def count_open_runs(self) -> int:
         """How many runs are created or running."""
 
-    def get_step_lines(self, workflow_id: WorkflowId) -> list[StepLine]:
-        """All steps of a run without their values: thousands of them cost little. Oldest first."""
+    def get_step_lines(self, workflow_id: WorkflowId, below: StepId | None = None) -> list[StepLine]:
+        """The steps of a run, or those below one of them, without their values: thousands cost little. Oldest first."""
 
     def get_running_steps(self, workflow_id: WorkflowId) -> set[StepId]:
         """The steps of a run whose tasks somebody works on."""

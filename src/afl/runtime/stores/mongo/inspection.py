@@ -70,9 +70,12 @@ class PulseCollection(Collections):
     def count_open_runs(self) -> int:
         return self.connection.call(lambda db: db.runs.count_documents(_ACTIVE_RUN))
 
-    def get_step_lines(self, workflow_id: WorkflowId) -> list[StepLine]:
+    def get_step_lines(self, workflow_id: WorkflowId, below: StepId | None = None) -> list[StepLine]:
         fields = {"_id": 0, **dict.fromkeys(_STEP, 1)}
-        found = self._all("steps", {"workflow_id": workflow_id}, projection=fields, sort=_FIRST_STARTED)
+        query: Document = {"workflow_id": workflow_id}
+        if below is not None:
+            query = {"uuid": {"$gt": f"{below}/", "$lt": f"{below}0"}}
+        found = self._all("steps", query, projection=fields, sort=_FIRST_STARTED)
         return [_step_line(each) for each in found]
 
     def get_task_lines(self, workflow_id: WorkflowId) -> list[TaskLine]:

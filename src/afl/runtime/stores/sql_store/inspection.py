@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from afl.kernel.database import Row, Transaction
@@ -41,15 +42,16 @@ class PulseTables(Tables):
     def count_open_runs(self) -> int:
         return int(self.database.select(Q.count_open_runs)[0]["found"])
 
-    def get_step_lines(self, workflow_id: WorkflowId) -> list[StepLine]:
-        return [
-            StepLine(*_values(row)) for row in self.database.select(Q.step_lines, workflow_id=workflow_id)
-        ]
+    def get_step_lines(self, workflow_id: WorkflowId, below: StepId | None = None) -> list[StepLine]:
+        if below is None:
+            rows = self.database.select(Q.step_lines, workflow_id=workflow_id)
+        else:
+            rows = self.database.select(Q.step_lines_below, first=f"{below}/", beyond=f"{below}0")
+        return [StepLine(*each) for each in _all_values(rows)]
 
     def get_task_lines(self, workflow_id: WorkflowId) -> list[TaskLine]:
-        return [
-            TaskLine(*_values(row)) for row in self.database.select(Q.task_lines, workflow_id=workflow_id)
-        ]
+        rows = self.database.select(Q.task_lines, workflow_id=workflow_id)
+        return [TaskLine(*each) for each in _all_values(rows)]
 
     def get_running_steps(self, workflow_id: WorkflowId) -> set[StepId]:
         rows = self.database.select(Q.running_steps, workflow_id=workflow_id)
@@ -60,7 +62,12 @@ class PulseTables(Tables):
 
 
 def _values(row: Any) -> tuple[Any, ...]:
-    return tuple(row[column] for column in row.keys())  # noqa: SIM118  a row of SQLite yields values
+    return next(iter(_all_values([row])))
+
+
+def _all_values(rows: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
+    """The columns of each row: one of PostgreSQL is a dict, one of SQLite yields its values."""
+    return (tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows)
 
 
 class CensusTables(Tables):

@@ -1014,6 +1014,9 @@ select coalesce(max(seq), 0) as found from afl_logs where runner_id = :runner_id
 -- name: step_lines
 select id, object_type, state, facet_name, started, ended from afl_steps where workflow_id = :workflow_id
 order by started, id
+-- name: step_lines_below
+select id, object_type, state, facet_name, started, ended from afl_steps where id > :first and id < :beyond
+order by started, id
 -- name: task_lines
 select uuid, step_id, state, hold, via, owner, deliveries, failures, created, started, updated from afl_tasks
 where workflow_id = :workflow_id and workflow_id <> '' and step_id <> '' order by seq
