@@ -25,6 +25,8 @@ from afl.turns.cardbox.boxes import create_box, open_boxes, read_box
 from afl.turns.cardbox.card_store import find_cards, save_cards
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.content.given import Told
+from afl.turns.content.instruction import instruction
 from afl.turns.context import TurnContext
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
@@ -71,6 +73,7 @@ async def open_agents(
     worker_limits: WorkerLimits | None = None,
     models: Mapping[str, AnyModel] | None = None,
     deps: Any = None,
+    blobs: str = "",
 ) -> AsyncIterator[Agents]:
     """Agents on a store. With a model a worker of this process runs their turns; without one, other workers do.
 
@@ -78,9 +81,10 @@ async def open_agents(
 
     `deps` is what tools and prompt functions find in their AgentContext: an object, or a function that opens it.
     `bus` is `local` (the default: no server is needed) or the address of a NATS server.
+    `blobs` is where large files are: a folder, or an address that fsspec knows; see docs/turn-content.md.
     """
     database = store if isinstance(store, Database) else await asyncio.to_thread(connect, store)
-    engine = L0Engine(database, open_bus(database, bus), limits)
+    engine = L0Engine(database, open_bus(database, bus), limits, blobs)
     toolbox = Toolbox(tools)
     await engine.start()
     worker = None
@@ -196,7 +200,7 @@ class Agents:
     async def send(
         self,
         agent_id: str,
-        text: str,
+        text: Told,
         *,
         fields: Mapping[str, str] | None = None,
         result: Any = None,
@@ -209,6 +213,7 @@ class Agents:
     ) -> TurnRef:
         """Ask an agent for one turn. Its result must have `fields` (name: description), or be of the type `result`.
 
+        `text` may be a list of text and files (`File`, or the types of Pydantic AI).
         A type is a pydantic model, a dataclass, a TypedDict, or a JSON schema.
         It reads what is in the boxes of `history` before what it is told.
         The same `correlation_id` again is the same turn. `traceparent` is what it is done for, in a trace.
@@ -217,7 +222,8 @@ class Agents:
         """
         LlmConfig().with_call(llm_config)  # what is no setting is told to the caller
         about = {LLM_CONFIG: dict(llm_config)} if llm_config else {}
-        given = [NewCard(CardType.TASK_INSTRUCTION, contents.text(text), USER, metadata=about)]
+        asked = await instruction(self.engine.content, self.project, text, USER)
+        given = [replace(asked, metadata=about)]
         if fields is not None or result is not None:
             given.append(self._asked(fields, result))
         context = TurnContext.root(self.project, USER, channel)
@@ -294,16 +300,16 @@ class Agents:
 
     @overload
     async def ask(
-        self, agent_id: str, text: str, *, result: type[T], on_text: OnText | None = None, **options: Any
+        self, agent_id: str, text: Told, *, result: type[T], on_text: OnText | None = None, **options: Any
     ) -> T: ...
 
     @overload
     async def ask(
-        self, agent_id: str, text: str, *, result: None = None, on_text: OnText | None = None, **options: Any
+        self, agent_id: str, text: Told, *, result: None = None, on_text: OnText | None = None, **options: Any
     ) -> Delivered: ...
 
     async def ask(
-        self, agent_id: str, text: str, *, result: Any = None, on_text: OnText | None = None, **options: Any
+        self, agent_id: str, text: Told, *, result: Any = None, on_text: OnText | None = None, **options: Any
     ) -> Any:
         """`send`, then `wait`; `on_text` is called with the agent's text while it is streamed.
 
@@ -321,7 +327,7 @@ class Agents:
         with self._listener.text_of(agent_id, on_text):
             yield
 
-    async def stream(self, agent_id: str, text: str, **options: Any) -> AsyncGenerator[AgentEvent, None]:
+    async def stream(self, agent_id: str, text: Told, **options: Any) -> AsyncGenerator[AgentEvent, None]:
         """`send`, then `events`: what happens in the turn, as it happens. Who stops reading does not stop the turn."""
         turn = await self.send(agent_id, text, **options)
         async for event in self.events(turn):
@@ -402,16 +408,16 @@ class Conversation:
 
     @overload
     async def say(
-        self, text: str, *, result: type[T], on_text: OnText | None = None, **options: Any
+        self, text: Told, *, result: type[T], on_text: OnText | None = None, **options: Any
     ) -> T: ...
 
     @overload
     async def say(
-        self, text: str, *, result: None = None, on_text: OnText | None = None, **options: Any
+        self, text: Told, *, result: None = None, on_text: OnText | None = None, **options: Any
     ) -> Delivered: ...
 
     async def say(
-        self, text: str, *, result: Any = None, on_text: OnText | None = None, **options: Any
+        self, text: Told, *, result: Any = None, on_text: OnText | None = None, **options: Any
     ) -> Any:
         """The agent's answer; with `result` a value of that type, as with `Agents.ask`."""
         agents, history = self._agents, await self._history()

@@ -25,6 +25,10 @@ class Limits:
     max_takeovers: int = MAX_DELIVERIES  # how many workers may die on one turn
     lease_ms: int = LEASE_MS
     card_bytes: int = MEBIBYTE
+    inline_bytes: int = 64 * 1024  # a larger file is in the blob store, and not in its card
+    file_bytes: int = 20 * MEBIBYTE  # a larger file is refused
+    request_bytes: int = 50 * MEBIBYTE  # of files that a model is sent at once; older ones are left out
+    blob_days: int = 0  # how long files of the blob store are kept; 0: as long as a card has them
 
 
 @dataclass(frozen=True, slots=True)

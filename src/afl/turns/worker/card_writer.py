@@ -60,7 +60,8 @@ class CardWriter:
         about = {"tool_call_id": call.tool_call_id, "function_name": call.name, "author": author}
 
         def made(outcome: Outcome) -> NewCard:
-            return self._card(CardType.TOOL_RESULT, outcome.content(), **about)
+            named = {"card_id": outcome.card_id} if outcome.card_id else {}
+            return self._card(CardType.TOOL_RESULT, outcome.content(), **about, **named)
 
         return result_card(made, outcome, self._limits)
 
