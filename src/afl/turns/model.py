@@ -28,6 +28,7 @@ class Limits:
     inline_bytes: int = 64 * 1024  # a larger file is in the blob store, and not in its card
     file_bytes: int = 20 * MEBIBYTE  # a larger file is refused
     request_bytes: int = 50 * MEBIBYTE  # of files that a model is sent at once; older ones are left out
+    blob_grace_ms: int = 3_600_000  # a file that no card has after this time is deleted
     blob_days: int = 0  # how long files of the blob store are kept; 0: as long as a card has them
 
 

@@ -64,8 +64,9 @@ class ContentKeeper:
         sizes = {
             each["sha256"]: each["size"] for each in stored if each["type"] == "file" and "data" not in each
         }
+        grace = self._limits.blob_grace_ms
         if sizes:  # also of files that are stored already
-            await self._database.run("write", lambda tx: enter_blobs(tx, project, card, sizes))
+            await self._database.run("write", lambda tx: enter_blobs(tx, project, card, sizes, grace))
         for digest, data in large.items():
             await self._tried(partial((await self._blobs()).write, digest, data))
         return stored

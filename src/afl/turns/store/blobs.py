@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from afl.kernel.database import Transaction, queries
+from afl.turns.model import Limits
 
 Q = queries("afl.turns.store", "sql/blobs")
-GRACE_MS = 3_600_000  # how long a file waits for its card
+GRACE_MS = Limits().blob_grace_ms
 
 
 def enter_blobs(
