@@ -14,7 +14,7 @@ from urllib.parse import unquote
 from afl.kernel.database import Database, Transaction, connect
 from afl.kernel.errors import CapabilityError, InputError, StoreUnavailable
 from afl.kernel.settings import Settings
-from afl.operations.parameters import Limit, Skip, about
+from afl.operations.parameters import Files, Limit, Skip, about
 from afl.turns.agents import Agents
 from afl.turns.bus import open_bus
 from afl.turns.bus.local import LocalBus
@@ -103,7 +103,13 @@ class Stopped:
 
 def limits_of(settings: Settings) -> Limits:
     """What the settings say of turns."""
-    return Limits(lease_ms=settings.lease_ms, max_takeovers=settings.max_deliveries)
+    return Limits(
+        lease_ms=settings.lease_ms,
+        max_takeovers=settings.max_deliveries,
+        inline_bytes=settings.inline_file_bytes,
+        file_bytes=settings.max_file_bytes,
+        blob_days=settings.file_days,
+    )
 
 
 @asynccontextmanager
@@ -152,12 +158,12 @@ def reading(settings: Settings) -> Iterator[Database]:
 
 
 async def _engine(database: Database, settings: Settings) -> L0Engine:
-    engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings))
+    engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings), settings.blobs)
     try:
         await engine.start(relay=False)
     except BusUnavailable as error:
         _log.warning("%s; workers will find what is asked of them by themselves", error)
-        engine = L0Engine(database, LocalBus(database), engine.limits)
+        engine = L0Engine(database, LocalBus(database), engine.limits, settings.blobs)
         await engine.start(relay=False)
     return engine
 
@@ -184,6 +190,7 @@ def send(
     after: str = "",
     correlation: str | None = None,
     channel: str = "public",
+    files: Files = None,
 ) -> TurnRef:
     """Ask an agent for a turn, and leave it to workers. `after`: it reads what that turn read and wrote."""
 
@@ -192,7 +199,7 @@ def send(
         history = await boxes_of(agents, after)
         return await agents.send(
             agent,
-            text,
+            [text, *files] if files else text,
             fields=fields,
             result=result,
             history=history,

@@ -36,6 +36,19 @@ def parts_given(told: Told) -> list[Part]:
     return parts
 
 
+def files_given(given: Sequence[Any]) -> list[File] | None:
+    """Files for a server, with their bytes; None if there are none."""
+    found: list[File] = []
+    for number, each in enumerate(given):
+        part = as_part(each)
+        if not isinstance(part, File):
+            raise InputError(
+                f"file {number} is a {type(each).__name__}; expected a File, a Path, or a BinaryContent"
+            )
+        found.append(part)
+    return found or None
+
+
 def parts_answered(answer: Any) -> list[Part] | None:
     """The parts of what a tool returned: a file, or a list of text and files; None if it is other data."""
     single = as_part(answer)

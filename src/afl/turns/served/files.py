@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from afl.kernel.errors import InputError
-from afl.models.content import File
+from afl.models.content import File, FileUrl
 from afl.turns.cardbox.cards import Card, NewCard
 from afl.turns.cardbox.parts import files_of
 from afl.turns.content.keeper import ContentKeeper
@@ -73,14 +73,14 @@ def put_back(data: Any, places: Sequence[Place], files: Sequence[bytes]) -> Any:
 
 async def restored(content: ContentKeeper, card: Card | NewCard) -> Any:
     """What a tool returned, from its card; or raises what it raised to be told to the model."""
-    stored = card.content.get(codec.STORED)
-    places = None if stored is None else stored.get(FILES)
+    stored = card.content.get(codec.STORED) or {}
+    places = stored.get(FILES)
     if not places:
         return codec.result_of(card.content)
-    found = [
-        file.data if isinstance(file, File) else await content.read(file)  # type: ignore[arg-type]
-        for file in files_of(card.content)
-    ]
+    found = []
+    for file in files_of(card.content):
+        assert not isinstance(file, FileUrl)  # only bytes were taken out
+        found.append(file.data if isinstance(file, File) else await content.read(file))
     data = {"value": card.content["result"], "more": stored["more"]}
     whole = put_back(data, places, found)
     more = {**stored, "more": whole["more"]}

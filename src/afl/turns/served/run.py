@@ -130,8 +130,8 @@ class ServedRun(TurnRun):
             code = codec.RETRY if isinstance(error, ToolRetryError) else codec.FAILED
             await self._serialized(self._store_result(call, failed(code, _told(error)), None))
             raise
-        outcome, more = await self._kept(value, more)
-        card = await self._serialized(self._store_result(call, outcome, more))
+        outcome, stored_more = await self._kept(value, more)
+        card = await self._serialized(self._store_result(call, outcome, stored_more))
         return await restored(self._services.engine.content, card)
 
     async def _kept(self, value: Any, more: dict[str, Any]) -> tuple[Outcome, dict[str, Any] | None]:
