@@ -16,6 +16,7 @@ from typing import Any, TypeVar, overload
 from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Database, Transaction, connect
 from afl.models import PythonTool, as_model
+from afl.models.content import File
 from afl.models.opening import AnyModel
 from afl.turns.budgets.limits import read_budget
 from afl.turns.bus import open_bus, outbox
@@ -338,6 +339,10 @@ class Agents:
         event that was seen before. Who reads on from a position misses nothing and repeats nothing.
         """
         return follow_turn(self.engine, turn, after)
+
+    async def file(self, card_id: str, number: int = 0) -> File:
+        """A file of a card: one that was given, or that a tool returned. NotFoundError if it has none."""
+        return await self.engine.content.file_of(self.project, card_id, number)
 
     async def stop(self, turn: TurnRef, reason: str = "stopped") -> L0Result:
         """Stop a turn, and all turns that it enqueued."""

@@ -70,8 +70,8 @@ class SubjectError(ProtocolViolation, hint="Use letters, digits, `_` and `-` in 
     """A subject has too few parts, or parts with signs that it cannot hold."""
 
 
-class ContentTooLarge(InputError, hint="Give a smaller file, or raise AFL_MAX_FILE_BYTES."):
-    """A file is larger than the limit; nothing was stored."""
+class ContentTooLarge(InputError, hint="Give smaller files, or fewer at once, or raise AFL_MAX_FILE_BYTES."):
+    """A file is larger than the limit, or there are too many at once; nothing was stored."""
 
 
 class ContentUnavailable(

@@ -12,12 +12,12 @@ from pydantic_ai.messages import BinaryContent, ImageUrl
 from support.event_loop import in_event_loop
 
 from afl.kernel.database import Database
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, NotFoundError
 from afl.models import File, FileUrl, ScriptedModel, Text
 from afl.models.content import FileRef
 from afl.models.messages import ToolResult, files_in
 from afl.models.scripted import calls
-from afl.turns import Agents, Guardrails, Limits, Refuse, open_agents
+from afl.turns import Agents, Guardrails, Limits, Refuse, local_tool, open_agents
 from afl.turns.cardbox.boxes import read_box
 from afl.turns.cardbox.cards import Card
 from afl.turns.content.blob_store import FolderBlobs
@@ -184,12 +184,40 @@ async def test_later_turns_of_a_session_see_the_file(database: Database, tmp_pat
 
 @in_event_loop
 async def test_more_files_than_a_model_is_sent(database: Database, tmp_path: Path) -> None:
-    model = ScriptedModel(["Seen."])
+    model = ScriptedModel(["Seen.", "Seen."])
     files = [File(bytes([number]) * 9_000, "image/png", f"{number}.png") for number in range(3)]
     async with opened(database, tmp_path, model) as agents:
-        await agents.ask("guide", files)
-    assert files_in(model.requests[0]) == files[1:]
-    assert "(file 0.png, image/png, 9,000 bytes; it is not shown" in str(model.requests[0].messages)
+        session = agents.session("one", "guide")
+        await session.ask(files[:1])
+        await session.ask(files[1:])
+    assert files_in(model.requests[1]) == files[1:]
+    assert "(file 0.png, image/png, 9,000 bytes; it is not shown" in str(model.requests[1].messages)
+
+
+@in_event_loop
+async def test_more_files_than_a_card_may_have(database: Database, tmp_path: Path) -> None:
+    async with opened(database, tmp_path, ScriptedModel([])) as agents:
+        with pytest.raises(ContentTooLarge, match="101 files"):
+            await agents.send("guide", [File(b"", "image/png")] * 101)
+        with pytest.raises(ContentTooLarge, match="20,000 bytes together"):
+            await agents.send("guide", [File(bytes(9_000), "image/png")] * 3)
+    assert blobs(tmp_path) == []
+
+
+@in_event_loop
+async def test_a_tool_that_ends_the_turn_delivers_its_files(database: Database, tmp_path: Path) -> None:
+    def chart() -> Any:
+        """Draws."""
+        return ["Drawn.", SMALL, LARGE]
+
+    async with opened(database, tmp_path, ScriptedModel([calls("chart", {})])) as agents:
+        await agents.define("artist", "Draw.", tools=[local_tool(chart, after_execution="terminate")])
+        ended = await agents.ask("artist", "Draw!")
+        assert ended.succeeded and ended.text.startswith("Drawn.")
+        card = ended.deliverable_card_id
+        assert [await agents.file(card, number) for number in (0, 1)] == [SMALL, LARGE]
+        with pytest.raises(NotFoundError, match="no file 2"):
+            await agents.file(card, 2)
 
 
 @in_event_loop

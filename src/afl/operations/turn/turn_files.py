@@ -9,11 +9,9 @@ from typing import Annotated
 from msgspec import Meta
 
 from afl.kernel.bounds import LONGEST_NAME
-from afl.kernel.errors import NotFoundError
 from afl.kernel.settings import Settings
-from afl.models.content import Content, File, FileRef, FileUrl
+from afl.models.content import Content, File, FileUrl
 from afl.operations.turn.turns import limits_of, reading
-from afl.turns.cardbox.card_store import find_cards
 from afl.turns.cardbox.cards import Card
 from afl.turns.cardbox.parts import files_of
 from afl.turns.content.keeper import ContentKeeper
@@ -50,11 +48,4 @@ def read_file(
 
     with reading(settings) as database:
         content = ContentKeeper(database, limits_of(settings), settings.blobs)
-        found = database.read(lambda tx: find_cards(tx, settings.project, [card]).get(card))
-        files = [] if found is None else files_of(found.content)
-        part = files[number] if number < len(files) else None
-        if isinstance(part, FileRef):
-            return File(asyncio.run(content.read(part)), part.media_type, part.name)
-    if isinstance(part, File):
-        return part
-    raise NotFoundError(f"card {card!r} has no file {number}; `afl turns show` has the cards of a turn")
+        return asyncio.run(content.file_of(settings.project, card, number))

@@ -14,10 +14,12 @@ from weakref import WeakKeyDictionary
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Database, Transaction
+from afl.kernel.errors import NotFoundError
 from afl.models import Request, Text, ToolResult
 from afl.models.content import Content, File, FileRef, described
 from afl.models.messages import Block, Message
-from afl.turns.cardbox.parts import Part, digest_of, stored_part
+from afl.turns.cardbox.card_store import find_cards
+from afl.turns.cardbox.parts import Part, digest_of, files_of, stored_part
 from afl.turns.content.blob_store import BlobStore, FolderBlobs, MemoryBlobs, open_blobs
 from afl.turns.errors import ContentTooLarge, ContentUnavailable
 from afl.turns.model import Limits
@@ -110,6 +112,17 @@ class ContentKeeper:
             )
         return data
 
+    async def file_of(self, project: str, card: str, number: int) -> File:
+        """A file of a card, by its place among the files there; NotFoundError if it has none."""
+        found = await self._database.run("read", lambda tx: find_cards(tx, project, [card]).get(card))
+        files = [] if found is None else files_of(found.content)
+        part = files[number] if 0 <= number < len(files) else None
+        if isinstance(part, FileRef):
+            return File(await self.read(part), part.media_type, part.name)
+        if isinstance(part, File):
+            return part
+        raise NotFoundError(f"card {card!r} has no file {number}; `afl turns show` has the cards of a turn")
+
     async def clean(self) -> int:
         """Delete files that no card has, and those older than files are kept; how many."""
         keep_ms = self._limits.blob_days * 86_400_000
@@ -131,13 +144,20 @@ class ContentKeeper:
         return deleted
 
     def _check_sizes(self, parts: Iterable[Part]) -> None:
-        most = self._limits.file_bytes
-        for part in parts:
-            if isinstance(part, File) and part.size > most:
+        files = [part for part in parts if isinstance(part, File)]
+        most, in_all = self._limits.file_bytes, self._limits.request_bytes
+        for part in files:
+            if part.size > most:
                 raise ContentTooLarge(
                     f"{described(part)} is larger than the limit of {most:,} bytes; "
                     "give a smaller one, or raise AFL_MAX_FILE_BYTES"
                 )
+        if len(files) > self._limits.files:
+            raise ContentTooLarge(
+                f"{len(files):,} files are given at once; the limit is {self._limits.files:,}"
+            )
+        if sum(part.size for part in files) > in_all:
+            raise ContentTooLarge(f"the files are larger than {in_all:,} bytes together; give fewer at once")
 
     async def _file(self, wanted: FileRef) -> Block:
         """The file; what was deleted because of its age is told to the model."""
