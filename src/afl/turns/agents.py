@@ -26,6 +26,7 @@ from afl.turns.cardbox.boxes import create_box, open_boxes, read_box
 from afl.turns.cardbox.card_store import find_cards, save_cards
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.content.blob_store import BlobStore
 from afl.turns.content.given import Told
 from afl.turns.content.instruction import instruction
 from afl.turns.context import TurnContext
@@ -74,7 +75,7 @@ async def open_agents(
     worker_limits: WorkerLimits | None = None,
     models: Mapping[str, AnyModel] | None = None,
     deps: Any = None,
-    blobs: str = "",
+    blobs: str | BlobStore = "",
 ) -> AsyncIterator[Agents]:
     """Agents on a store. With a model a worker of this process runs their turns; without one, other workers do.
 
@@ -82,7 +83,7 @@ async def open_agents(
 
     `deps` is what tools and prompt functions find in their AgentContext: an object, or a function that opens it.
     `bus` is `local` (the default: no server is needed) or the address of a NATS server.
-    `blobs` is where large files are: a folder, or an address that fsspec knows; see docs/turn-content.md.
+    `blobs` is where large files are: a folder, an address that fsspec knows, or a BlobStore; see docs/turn-content.md.
     """
     database = store if isinstance(store, Database) else await asyncio.to_thread(connect, store)
     engine = L0Engine(database, open_bus(database, bus), limits, blobs)

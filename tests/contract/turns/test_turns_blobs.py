@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
+import subprocess
+import sys
 import threading
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +21,13 @@ from afl.models import File, ScriptedModel
 from afl.models.content import FileRef
 from afl.models.messages import files_in
 from afl.turns import Limits, open_agents
+from afl.turns.cardbox.parts import digest_of
 from afl.turns.content.blob_store import BlobStore, FolderBlobs, FsspecBlobs, MemoryBlobs, open_blobs
 from afl.turns.content.keeper import ContentKeeper
 from afl.turns.errors import ContentUnavailable
 from afl.turns.store.blobs import delete_unused
 from afl.turns.store.tables import ensure_tables
+from afl.turns.store.turn_queries import latest_turns
 
 IMAGE = File(bytes(range(256)), "image/png", "a.png")
 AGE = Query.of(
@@ -240,3 +245,51 @@ def test_what_a_dead_writer_left_is_swept(tmp_path: Path) -> None:
 def test_addresses_that_nobody_knows() -> None:
     with pytest.raises(InputError, match="blobs cannot be kept at nothing://x"):
         open_blobs("nothing://x")
+
+
+_VICTIM = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from afl.models import File
+from afl.turns import Limits, open_agents
+from afl.turns.content.blob_store import FolderBlobs
+
+class Dying(FolderBlobs):
+    def write(self, digest, data):
+        super().write(digest, data)
+        (Path(sys.argv[2]) / "tmp" / "unfinished").write_bytes(b"half")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    limits = Limits(inline_bytes=10, blob_grace_ms=0)
+    async with open_agents(sys.argv[1], limits=limits, blobs=Dying(Path(sys.argv[2]))) as agents:
+        await agents.define("guide", "Look.")
+        await agents.send("guide", ["Look", File(bytes(range(256)), "image/png")])
+
+asyncio.run(main())
+"""
+
+
+def test_a_process_that_is_killed_between_a_file_and_its_card(database_url: str, tmp_path: Path) -> None:
+    """Another one finds no turn, gives the same file, and what the dead one left is deleted."""
+    folder = tmp_path / "blobs"
+    died = subprocess.run([sys.executable, "-c", _VICTIM, database_url, str(folder)], timeout=60, check=False)
+    assert died.returncode == -signal.SIGKILL
+    assert {path.name for path in files(folder)} == {digest_of(IMAGE.data), "unfinished"}
+
+    async def story() -> None:
+        model = ScriptedModel(["Seen."])
+        async with open_agents(database_url, model=model, limits=LIMITS, blobs=str(folder)) as agents:
+            rows = await agents.engine.database.run(
+                "read", lambda tx: latest_turns(tx, agents.project, "", 9)
+            )
+            assert rows == []
+            assert await agents.engine.content.clean() == 1
+            assert (await agents.ask("guide", ["Look", IMAGE])).text == "Seen."
+            assert await agents.engine.content.clean() == 0
+        assert files_in(model.requests[0]) == [IMAGE]
+
+    asyncio.run(asyncio.wait_for(story(), 60))
+    os.utime(folder / "tmp" / "unfinished", (0, 0))
+    FolderBlobs(folder).sweep()
+    assert [path.name for path in files(folder)] == [digest_of(IMAGE.data)]
