@@ -51,6 +51,7 @@ EXECUTED = (
     "runtime",
     "stores",
     "testing",
+    "turn-content",
     "turn-streams",
     "turns",
     "turns-protocol",

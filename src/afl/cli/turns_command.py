@@ -6,6 +6,7 @@ import asyncio
 import json
 from contextlib import suppress
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -21,6 +22,7 @@ from afl.cli.turns_work import chat, worker
 from afl.client.store_client import open_client
 from afl.client.turn_waits import wait_for_delivery
 from afl.kernel.settings import load_settings
+from afl.models.content import File
 from afl.operations.spans import ago, date
 from afl.operations.turn import turn_reasons, turn_view, turn_wait
 from afl.operations.turn import turns as operations
@@ -52,6 +54,10 @@ def send(
         typer.Option("--correlation", metavar="ID", help="The same id again is the same turn."),
     ] = None,
     session: SessionOption = "",
+    file: Annotated[
+        list[Path] | None,
+        typer.Option("--file", metavar="PATH", help="An image, audio or document for it. Repeatable."),
+    ] = None,
     channel: Annotated[str, typer.Option("--channel", metavar="NAME", help="The channel.")] = "public",
     store: options.Store = None,
     bus: options.Bus = None,
@@ -70,9 +76,12 @@ def send(
       afl turns send guide "Is it warm in Oslo?" --wait --field answer --field source=where you looked
       afl turns send guide "And in Bergen?" --wait --after guide
       afl turns send guide "Hello!" --wait --session user-42
+      afl turns send guide "What is this?" --wait --file photo.png
     """
     with open_client(chosen(store, server, bus=bus, project=project)) as client:
         asked: dict[str, Any] = {"fields": _fields(field), "correlation": correlation}
+        if file:
+            asked["files"] = [File.of(path) for path in file]
         if session and (after or channel != "public"):
             raise typer.BadParameter(
                 "--session says what it continues; --after and --channel are for other turns"

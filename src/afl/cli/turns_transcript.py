@@ -10,6 +10,7 @@ from rich.text import Text
 
 from afl.cli.console import duration
 from afl.operations.spans import clock
+from afl.operations.turn.turn_files import FileView
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import CardView, StepView, TurnView
 from afl.operations.turn.turn_wait import TurnEvent, moment_of
@@ -101,8 +102,13 @@ def _print_card(card: CardView, console: Console) -> None:
         return  # it only called tools; the calls follow
     first, *rest = card.text.splitlines() or [""]
     console.print(Text.assemble("  ", (f"{name:<{_NAME_WIDTH}}", style), " ", first), soft_wrap=True)
-    for line in rest:
+    files = [] if card.type == "tool.result" else [f"({_file(file)})" for file in card.files]
+    for line in [*rest, *files]:  # the text of a result names its files
         console.print(Text(" " * (_NAME_WIDTH + 3) + line), soft_wrap=True)
+
+
+def _file(file: FileView) -> str:
+    return file.url or ", ".join([*filter(None, [file.name, file.media_type]), f"{file.size:,} bytes"])
 
 
 def _speaker(card: CardView) -> tuple[str, str]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from afl.client.async_calls import AsyncCalls
 from afl.client.async_session import AsyncSession
+from afl.models.content import File
 from afl.models.result_type import result_type
-from afl.operations.turn import sessions, turn_reasons, turn_view, turns
+from afl.operations.turn import sessions, turn_files, turn_reasons, turn_view, turns
 from afl.operations.turn.sessions import SessionLine
 from afl.operations.turn.turn_event_pages import read_turn_events
 from afl.operations.turn.turn_reasons import TurnReason
@@ -16,6 +17,7 @@ from afl.operations.turn.turn_view import TurnView
 from afl.operations.turn.turn_wait import wait
 from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
 from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.content.given import files_given
 from afl.turns.model import TurnRef
 from afl.turns.turn_events import AgentEvent
 
@@ -38,14 +40,17 @@ class AsyncTurns:
         result: Any = None,
         after: str = "",
         channel: str = "public",
+        files: Sequence[Any] = (),
     ) -> TurnRef:
         """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote.
 
         Its result must have `fields`, or be of the type `result`: a pydantic model, a dataclass, a TypedDict.
+        `files` are images, audio and documents for it: a `File`, a Path, or a BinaryContent of Pydantic AI.
         """
         schema = None if result is None else result_type(result).titled
+        given = files_given(files)
         return await self._calls.call(
-            turns.send, agent, text, fields=fields, result=schema, after=after, channel=channel
+            turns.send, agent, text, fields=fields, result=schema, after=after, channel=channel, files=given
         )
 
     async def result(self, turn: str, *, timeout: float | None = None) -> Delivered:
@@ -60,19 +65,41 @@ class AsyncTurns:
                 raise TimeoutError(f"turn {turn} was not over after {timeout} seconds; it goes on")
 
     @overload
-    async def ask(self, agent: str, text: str, *, result: type[T], timeout: float | None = None) -> T: ...
+    async def ask(
+        self,
+        agent: str,
+        text: str,
+        *,
+        result: type[T],
+        timeout: float | None = None,
+        files: Sequence[Any] = (),
+    ) -> T: ...
 
     @overload
     async def ask(
-        self, agent: str, text: str, *, result: None = None, timeout: float | None = None
+        self,
+        agent: str,
+        text: str,
+        *,
+        result: None = None,
+        timeout: float | None = None,
+        files: Sequence[Any] = (),
     ) -> Delivered: ...
 
-    async def ask(self, agent: str, text: str, *, result: Any = None, timeout: float | None = None) -> Any:
+    async def ask(
+        self,
+        agent: str,
+        text: str,
+        *,
+        result: Any = None,
+        timeout: float | None = None,
+        files: Sequence[Any] = (),
+    ) -> Any:
         """Ask an agent for a turn, and return what it delivers; with `result`, a value of that type.
 
         TurnFailed if the turn does not come to one.
         """
-        turn = await self.send(agent, text, result=result)
+        turn = await self.send(agent, text, result=result, files=files)
         delivered = await self.result(turn.agent_turn_id, timeout=timeout)
         return delivered if result is None else delivered.value(result)
 
@@ -119,6 +146,10 @@ class AsyncTurns:
     async def show(self, turn: str) -> TurnView:
         """A turn as a transcript."""
         return await self._calls.call(turn_view.show, turn)
+
+    async def file(self, card: str, number: int = 0) -> File:
+        """A file of a card, which the transcript of a turn shows: one that was given, or that a tool returned."""
+        return await self._calls.call(turn_files.read_file, card, number)
 
     async def why(self, turn: str) -> TurnReason:
         """Why a turn does not go on, and what to do about it."""

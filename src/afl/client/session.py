@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from afl.client.calls import Calls
@@ -11,6 +11,7 @@ from afl.models.result_type import result_type
 from afl.operations.turn import sessions
 from afl.operations.turn.sessions import SessionView
 from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.content.given import files_given
 from afl.turns.model import TurnRef
 from afl.turns.sessions.removal import Removed
 
@@ -37,7 +38,14 @@ class Session:
         self._agent = agent
         self._history = history
 
-    def send(self, text: str, *, fields: Mapping[str, str] | None = None, result: Any = None) -> TurnRef:
+    def send(
+        self,
+        text: str,
+        *,
+        fields: Mapping[str, str] | None = None,
+        result: Any = None,
+        files: Sequence[Any] = (),
+    ) -> TurnRef:
         """Ask for the next turn, and leave it to workers. The first one makes the session."""
         schema = None if result is None else result_type(result).titled
         return self._calls.call(
@@ -48,17 +56,24 @@ class Session:
             fields=fields,
             result=schema,
             history=self._history,
+            files=files_given(files),
         )
 
     @overload
-    def ask(self, text: str, *, result: type[T], timeout: float | None = None) -> T: ...
+    def ask(
+        self, text: str, *, result: type[T], timeout: float | None = None, files: Sequence[Any] = ()
+    ) -> T: ...
 
     @overload
-    def ask(self, text: str, *, result: None = None, timeout: float | None = None) -> Delivered: ...
+    def ask(
+        self, text: str, *, result: None = None, timeout: float | None = None, files: Sequence[Any] = ()
+    ) -> Delivered: ...
 
-    def ask(self, text: str, *, result: Any = None, timeout: float | None = None) -> Any:
+    def ask(
+        self, text: str, *, result: Any = None, timeout: float | None = None, files: Sequence[Any] = ()
+    ) -> Any:
         """Ask for the next turn, and return what it delivers; with `result`, a value of that type."""
-        turn = self.send(text, result=result)
+        turn = self.send(text, result=result, files=files)
         delivered = self._turns.result(turn.agent_turn_id, timeout=timeout)
         return delivered if result is None else delivered.value(result)
 

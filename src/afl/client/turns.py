@@ -3,13 +3,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar, overload
 
 from afl.client.calls import Calls
 from afl.client.session import Session
+from afl.models.content import File
 from afl.models.result_type import result_type
-from afl.operations.turn import sessions, turn_reasons, turn_view, turns
+from afl.operations.turn import sessions, turn_files, turn_reasons, turn_view, turns
 from afl.operations.turn.sessions import SessionLine
 from afl.operations.turn.turn_event_pages import read_turn_events
 from afl.operations.turn.turn_reasons import TurnReason
@@ -17,6 +18,7 @@ from afl.operations.turn.turn_view import TurnView
 from afl.operations.turn.turn_wait import wait
 from afl.operations.turn.turns import AgentLine, Stopped, TurnLine
 from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.content.given import files_given
 from afl.turns.model import TurnRef
 from afl.turns.turn_events import AgentEvent
 
@@ -39,14 +41,17 @@ class Turns:
         result: Any = None,
         after: str = "",
         channel: str = "public",
+        files: Sequence[Any] = (),
     ) -> TurnRef:
         """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote.
 
         Its result must have `fields`, or be of the type `result`: a pydantic model, a dataclass, a TypedDict.
+        `files` are images, audio and documents for it: a `File`, a Path, or a BinaryContent of Pydantic AI.
         """
         schema = None if result is None else result_type(result).titled
+        given = files_given(files)
         return self._calls.call(
-            turns.send, agent, text, fields=fields, result=schema, after=after, channel=channel
+            turns.send, agent, text, fields=fields, result=schema, after=after, channel=channel, files=given
         )
 
     def result(self, turn: str, *, timeout: float | None = None) -> Delivered:
@@ -61,19 +66,41 @@ class Turns:
                 raise TimeoutError(f"turn {turn} was not over after {timeout} seconds; it goes on")
 
     @overload
-    def ask(self, agent: str, text: str, *, result: type[T], timeout: float | None = None) -> T: ...
+    def ask(
+        self,
+        agent: str,
+        text: str,
+        *,
+        result: type[T],
+        timeout: float | None = None,
+        files: Sequence[Any] = (),
+    ) -> T: ...
 
     @overload
     def ask(
-        self, agent: str, text: str, *, result: None = None, timeout: float | None = None
+        self,
+        agent: str,
+        text: str,
+        *,
+        result: None = None,
+        timeout: float | None = None,
+        files: Sequence[Any] = (),
     ) -> Delivered: ...
 
-    def ask(self, agent: str, text: str, *, result: Any = None, timeout: float | None = None) -> Any:
+    def ask(
+        self,
+        agent: str,
+        text: str,
+        *,
+        result: Any = None,
+        timeout: float | None = None,
+        files: Sequence[Any] = (),
+    ) -> Any:
         """Ask an agent for a turn, and return what it delivers; with `result`, a value of that type.
 
         TurnFailed if the turn does not come to one.
         """
-        turn = self.send(agent, text, result=result)
+        turn = self.send(agent, text, result=result, files=files)
         delivered = self.result(turn.agent_turn_id, timeout=timeout)
         return delivered if result is None else delivered.value(result)
 
@@ -116,6 +143,10 @@ class Turns:
     def show(self, turn: str) -> TurnView:
         """A turn as a transcript."""
         return self._calls.call(turn_view.show, turn)
+
+    def file(self, card: str, number: int = 0) -> File:
+        """A file of a card, which the transcript of a turn shows: one that was given, or that a tool returned."""
+        return self._calls.call(turn_files.read_file, card, number)
 
     def why(self, turn: str) -> TurnReason:
         """Why a turn does not go on, and what to do about it."""

@@ -190,6 +190,32 @@ class Settings:
     project: str = setting(
         "AFL_PROJECT", "main", Text(required=True), "The project that agents of turns belong to."
     )
+    blobs: str = setting(
+        "AFL_BLOBS",
+        "",
+        Text(),
+        "Where files of turns are that are too large for a card: a folder, or an address that fsspec knows "
+        "(`s3://bucket/path`), the same for all workers and servers of a store, and of no other store. Empty: beside "
+        "the file of an SQLite store.",
+    )
+    inline_file_bytes: int = setting(
+        "AFL_INLINE_FILE_BYTES",
+        65_536,
+        Integer(0, 524_288),
+        "The largest file of a turn that is in its card, and not in AFL_BLOBS.",
+    )
+    max_file_bytes: int = setting(
+        "AFL_MAX_FILE_BYTES",
+        20 * 1024 * 1024,
+        Integer(1_024, 1 << 30),
+        "The largest file that an agent may be given, or a tool may return.",
+    )
+    file_days: int = setting(
+        "AFL_FILE_DAYS",
+        0,
+        Integer(0, 36_500),
+        "Files in AFL_BLOBS are deleted this many days after they were given; 0 keeps them as long as a card has them.",
+    )
     bridges: tuple[tuple[str, Any], ...] = setting(
         "AFL_BRIDGES",
         (),

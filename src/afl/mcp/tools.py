@@ -55,6 +55,7 @@ _OPERATIONS = {
     **dict.fromkeys(("answer_approval", "send_signal", "rerun", "fork", "send_to_session"), ADDS),
 }
 _NOTES = dict.fromkeys(("answer_approval", "reject_approval"), "\n\nOnly if a person told you to.")
+_LEFT_OUT = {"files"}  # no model writes base64
 _DEFAULTS = {("show_flow", "with_program"): False, ("read_log", "limit"): 200}
 
 Name = Annotated[str, Field(description="What the messages call the source.")]
@@ -180,7 +181,8 @@ def operation_tool(client: RequestClient, operation: Operation, kind: ToolAnnota
     async def call(*, context: Context[Any, Any], **given: Any) -> Any:
         return await client.call(context, operation.function, **given)
 
-    parameters = [_CONTEXT, *(_parameter(operation, each) for each in operation.parameters)]
+    told = [each for each in operation.parameters if each.name not in _LEFT_OUT]
+    parameters = [_CONTEXT, *(_parameter(operation, each) for each in told)]
     call.__name__ = operation.name
     call.__doc__ = operation.description + _NOTES.get(operation.name, "")
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

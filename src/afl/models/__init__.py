@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from afl.models.content import File, FileUrl
     from afl.models.conversation import Answer, Question, ask
     from afl.models.errors import AnswerError, ModelError, ModelRejected, ModelUnavailable
     from afl.models.messages import Block, Message, Opaque, Reply, Request, Text, Tool, ToolResult, ToolUse
@@ -27,6 +28,8 @@ __all__ = [
     "Answer",
     "AnswerError",
     "Block",
+    "File",
+    "FileUrl",
     "Message",
     "Model",
     "ModelError",
@@ -56,6 +59,8 @@ _HOMES = {
     "Answer": "conversation",
     "AnswerError": "errors",
     "Block": "messages",
+    "File": "content",
+    "FileUrl": "content",
     "Message": "messages",
     "Model": "model",
     "ModelError": "errors",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from typing import Any
 
 import anthropic
 
+from afl.models.content import Content, File, FileUrl, described
 from afl.models.errors import ModelError, ModelRejected, ModelUnavailable
 from afl.models.messages import Block, Message, Opaque, Reply, Request, StopReason, Text, ToolResult, ToolUse
 from afl.models.model import OnText
@@ -77,11 +79,30 @@ def _block(block: Block) -> dict[str, Any]:
             return {"type": "text", "text": text}
         case ToolUse(id, name, given):
             return {"type": "tool_use", "id": id, "name": name, "input": dict(given)}
-        case ToolResult(tool_use_id, content, is_error):
-            said = {"type": "tool_result", "tool_use_id": tool_use_id, "content": content}
+        case ToolResult(tool_use_id, content, is_error, files):
+            words = [{"type": "text", "text": content}] if content else []
+            told: Any = [*words, *map(_file, files)] if files else content
+            said: dict[str, Any] = {"type": "tool_result", "tool_use_id": tool_use_id, "content": told}
             return {**said, "is_error": True} if is_error else said
         case Opaque(data):
             return dict(data)
+        case _:
+            return _file(block)
+
+
+def _file(part: Content) -> dict[str, Any]:
+    """Images and documents are what the Messages API takes."""
+    match part:
+        case File(data, media_type) if media_type.startswith("image/") or media_type == "application/pdf":
+            source = {"type": "base64", "media_type": media_type, "data": b64encode(data).decode()}
+            return {"type": "document" if media_type == "application/pdf" else "image", "source": source}
+        case File(data, "text/plain"):
+            text = data.decode(errors="replace")
+            return {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": text}}
+        case FileUrl(url, "image" | "document" as kind):
+            return {"type": kind, "source": {"type": "url", "url": url}}
+        case _:
+            raise ModelRejected(f"this model reads images, PDF and text, and no {described(part)}")
 
 
 def _reply(message: Any, model: str) -> Reply:

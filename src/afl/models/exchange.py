@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from afl.kernel.redaction import redacted
+from afl.models.content import Content, described
 from afl.models.messages import Block, Message, Reply, Request, Text, ToolResult, ToolUse
 
 LONGEST_TEXT = 16_384
@@ -68,7 +69,12 @@ def _block(block: Block) -> Part:
     if isinstance(block, ToolUse):
         return _part("tool-call", _json(block.input), block.name)
     if isinstance(block, ToolResult):
-        return _part("tool-error" if block.is_error else "tool-result", block.content)
+        told = "\n".join([block.content, *map(described, block.files)]).strip("\n")
+        return _part(
+            "tool-error" if block.is_error else "tool-result", told if block.files else block.content
+        )
+    if isinstance(block, Content):
+        return _part("other", described(block))
     return _part("other", _json(getattr(block, "data", {})))
 
 

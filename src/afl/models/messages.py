@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from afl.models.content import Content, File, FileRef, FileUrl
 from afl.models.settings import ModelSettings
 from afl.models.usage import Usage
 
@@ -37,6 +38,7 @@ class ToolResult:
     tool_use_id: str
     content: str
     is_error: bool = False
+    files: tuple[Content, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,7 @@ class Opaque:
     data: Mapping[str, Any]
 
 
-Block = Text | ToolUse | ToolResult | Opaque
+Block = Text | ToolUse | ToolResult | Opaque | File | FileUrl | FileRef
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +83,18 @@ class Request:
     model: str = ""
     max_tokens: int = MAX_TOKENS
     settings: ModelSettings = field(default_factory=ModelSettings)
+
+
+def files_in(request: Request) -> list[Content]:
+    """All that a request has beside text and calls."""
+    found: list[Content] = []
+    for message in request.messages:
+        for block in message.content:
+            if isinstance(block, Content):
+                found.append(block)
+            elif isinstance(block, ToolResult):
+                found += block.files
+    return found
 
 
 class StopReason:

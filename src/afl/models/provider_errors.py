@@ -40,6 +40,8 @@ def failure(error: BaseException, model: str, used: Usage, key: str = "") -> Mod
     """The error to raise; `used` is what the call cost all the same, `key` the variable that a key is read from."""
     if isinstance(error, FallbackExceptionGroup):
         return _all_failed(error, used, key)
+    if not isinstance(error, RAISED):
+        return ModelRejected(f"{model} cannot read the files it was given: {error or type(error).__name__}")
     if isinstance(error, TypeError):
         if "authentication" not in str(error):
             raise error  # a mistake in the program, not in the world

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
 from pydantic import TypeAdapter
 from pydantic_ai.messages import (
+    AudioUrl,
+    BinaryContent,
+    DocumentUrl,
+    ImageUrl,
     ModelMessage,
     ModelRequest,
     ModelRequestPart,
@@ -17,12 +22,15 @@ from pydantic_ai.messages import (
     ThinkingPart,
     ToolCallPart,
     ToolReturnPart,
+    UserContent,
     UserPromptPart,
+    VideoUrl,
 )
 from pydantic_ai.models import ModelRequestParameters
 from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
+from afl.models.content import Content, File, FileRef, FileUrl
 from afl.models.messages import (
     Block,
     Message,
@@ -44,6 +52,13 @@ _STOPS = {
     "length": StopReason.MAX_TOKENS,
     "tool_call": StopReason.TOOL_USE,
     "content_filter": StopReason.REFUSAL,
+}
+_Url = ImageUrl | AudioUrl | VideoUrl | DocumentUrl
+_URLS: dict[str, type[_Url]] = {
+    "image": ImageUrl,
+    "audio": AudioUrl,
+    "video": VideoUrl,
+    "document": DocumentUrl,
 }
 _OWN_STOPS = frozenset(value for name, value in vars(StopReason).items() if name.isupper())
 
@@ -84,17 +99,41 @@ def usage_of(used: RequestUsage) -> Usage:
 
 def _message(message: Message, tools: Mapping[str, str]) -> ModelMessage:
     if message.role == "assistant":
-        parts = [_response_part(block) for block in message.content]
-        return ModelResponse(parts=parts, provider_name=_provider(parts))
-    return ModelRequest(parts=[_request_part(block, tools) for block in message.content])
+        said = [_response_part(block) for block in message.content]
+        return ModelResponse(parts=said, provider_name=_provider(said))
+    if not any(isinstance(block, Content) for block in message.content):
+        return ModelRequest(parts=[_request_part(block, tools) for block in message.content])
+    parts: list[ModelRequestPart] = []
+    for is_result, blocks in groupby(message.content, lambda block: isinstance(block, ToolResult)):
+        if is_result:
+            parts += [_request_part(block, tools) for block in blocks]
+        else:  # text and files stand in one prompt, in their order
+            parts.append(UserPromptPart([user_content(block) for block in blocks]))
+    return ModelRequest(parts=parts)
+
+
+def user_content(block: Block) -> UserContent:
+    """A block of the user in a prompt that has files."""
+    match block:
+        case Text(text):
+            return text
+        case File(data, media_type):
+            return BinaryContent.narrow_type(BinaryContent(data, media_type=media_type))
+        case FileUrl(url, kind, media_type):
+            return _URLS[kind](url, media_type=media_type or None)
+        case FileRef(sha256):
+            raise TypeError(f"the bytes of file {sha256} were not loaded")
+        case _:
+            raise TypeError(f"a message of the user has no {type(block).__name__}")
 
 
 def _request_part(block: Block, tools: Mapping[str, str]) -> ModelRequestPart:
     match block:
-        case ToolResult(tool_use_id, content, is_error):
+        case ToolResult(tool_use_id, content, is_error, files):
+            said = [content] if content else []
             return ToolReturnPart(
                 tools.get(tool_use_id, "unknown"),
-                content,
+                [*said, *map(user_content, files)] if files else content,
                 tool_use_id,
                 outcome="failed" if is_error else "success",
             )

@@ -19,7 +19,7 @@ from typing import Any, cast
 
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.models.errors import ModelRejected, ModelUnavailable
-from afl.models.messages import Reply, Request
+from afl.models.messages import Reply, Request, files_in
 from afl.models.model import OnText
 from afl.models.naming import full_name, is_address, split_address
 from afl.models.provider_loop import run, submit
@@ -168,11 +168,13 @@ class _Call:
         }
         self._name = name
         self._key = key
+        # of content that it does not take a provider's class raises almost anything
+        self._raised = (Exception,) if files_in(request) else RAISED
 
     async def at_once(self) -> Reply:
         try:
             return self._reply(await model_request(self._model, **self._asked))
-        except RAISED as error:
+        except self._raised as error:
             let_go(error)
             raise failure(error, self._name, Usage(), self._key) from error
 
@@ -190,7 +192,9 @@ class _Call:
                 if response.finish_reason is None and response.provider_url is not None:
                     raise ModelUnavailable(f"{self._name} broke off: the stream ended early", usage=used)
                 return self._reply(response)
-        except RAISED as error:
+        except ModelUnavailable:
+            raise
+        except self._raised as error:
             let_go(error)
             raise failure(error, self._name, used, self._key) from error
         finally:

@@ -115,6 +115,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _turns("list_agents", "turn.turns:agents", "GET /agents", LOOK, "List agents that converse"),
     _turns("list_turns", "turn.turns:turns", "GET /turns", LOOK, "List turns"),
     _turns("show_turn", "turn.turn_view:show", "GET /turns/{name}", LOOK, "Show a turn as a transcript"),
+    _turns("read_turn_file", "turn.turn_files:read_file", "GET /cards/{card}/files/{number}", LOOK, "Read a file of a turn"),
     _turns("why_turn", "turn.turn_reasons:why", "GET /turns/{name}/why", LOOK, "Explain why a turn is stuck"),
     _turns("wait_for_turn", "turn.turn_wait:wait", "GET /turns/{turn}/wait", LOOK, "Wait for a turn's end", waits=True),
     _turns("turn_events", "turn.turn_event_pages:read_turn_events", "GET /turns/{turn}/events", LOOK, "Read what happened in a turn", waits=True),

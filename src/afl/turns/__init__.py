@@ -10,6 +10,7 @@ The protocol (docs/turns-protocol.md) is one level below: L0Engine has its primi
 through, Worker runs turns, ToolService answers `cmd.tool.*` in a process of its own.
 """
 
+from afl.models.content import File, FileUrl
 from afl.turns.agents import Agents, Conversation, open_agents
 from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.definition import AgentDefinition, agent, serve
@@ -35,6 +36,8 @@ __all__ = [
     "Conversation",
     "Delivered",
     "EventKind",
+    "File",
+    "FileUrl",
     "Guardrails",
     "L0Engine",
     "Limits",

@@ -16,6 +16,7 @@ from typing import Any, TypeVar, overload
 from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Database, Transaction, connect
 from afl.models import PythonTool, as_model
+from afl.models.content import File
 from afl.models.opening import AnyModel
 from afl.turns.budgets.limits import read_budget
 from afl.turns.bus import open_bus, outbox
@@ -25,6 +26,9 @@ from afl.turns.cardbox.boxes import create_box, open_boxes, read_box
 from afl.turns.cardbox.card_store import find_cards, save_cards
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.content.blob_store import BlobStore
+from afl.turns.content.given import Told
+from afl.turns.content.instruction import instruction
 from afl.turns.context import TurnContext
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
@@ -71,6 +75,7 @@ async def open_agents(
     worker_limits: WorkerLimits | None = None,
     models: Mapping[str, AnyModel] | None = None,
     deps: Any = None,
+    blobs: str | BlobStore = "",
 ) -> AsyncIterator[Agents]:
     """Agents on a store. With a model a worker of this process runs their turns; without one, other workers do.
 
@@ -78,9 +83,10 @@ async def open_agents(
 
     `deps` is what tools and prompt functions find in their AgentContext: an object, or a function that opens it.
     `bus` is `local` (the default: no server is needed) or the address of a NATS server.
+    `blobs` is where large files are: a folder, an address that fsspec knows, or a BlobStore; see docs/turn-content.md.
     """
     database = store if isinstance(store, Database) else await asyncio.to_thread(connect, store)
-    engine = L0Engine(database, open_bus(database, bus), limits)
+    engine = L0Engine(database, open_bus(database, bus), limits, blobs)
     toolbox = Toolbox(tools)
     await engine.start()
     worker = None
@@ -196,7 +202,7 @@ class Agents:
     async def send(
         self,
         agent_id: str,
-        text: str,
+        text: Told,
         *,
         fields: Mapping[str, str] | None = None,
         result: Any = None,
@@ -209,6 +215,7 @@ class Agents:
     ) -> TurnRef:
         """Ask an agent for one turn. Its result must have `fields` (name: description), or be of the type `result`.
 
+        `text` may be a list of text and files (`File`, or the types of Pydantic AI).
         A type is a pydantic model, a dataclass, a TypedDict, or a JSON schema.
         It reads what is in the boxes of `history` before what it is told.
         The same `correlation_id` again is the same turn. `traceparent` is what it is done for, in a trace.
@@ -217,7 +224,8 @@ class Agents:
         """
         LlmConfig().with_call(llm_config)  # what is no setting is told to the caller
         about = {LLM_CONFIG: dict(llm_config)} if llm_config else {}
-        given = [NewCard(CardType.TASK_INSTRUCTION, contents.text(text), USER, metadata=about)]
+        asked = await instruction(self.engine.content, self.project, text, USER)
+        given = [replace(asked, metadata=about)]
         if fields is not None or result is not None:
             given.append(self._asked(fields, result))
         context = TurnContext.root(self.project, USER, channel)
@@ -294,16 +302,16 @@ class Agents:
 
     @overload
     async def ask(
-        self, agent_id: str, text: str, *, result: type[T], on_text: OnText | None = None, **options: Any
+        self, agent_id: str, text: Told, *, result: type[T], on_text: OnText | None = None, **options: Any
     ) -> T: ...
 
     @overload
     async def ask(
-        self, agent_id: str, text: str, *, result: None = None, on_text: OnText | None = None, **options: Any
+        self, agent_id: str, text: Told, *, result: None = None, on_text: OnText | None = None, **options: Any
     ) -> Delivered: ...
 
     async def ask(
-        self, agent_id: str, text: str, *, result: Any = None, on_text: OnText | None = None, **options: Any
+        self, agent_id: str, text: Told, *, result: Any = None, on_text: OnText | None = None, **options: Any
     ) -> Any:
         """`send`, then `wait`; `on_text` is called with the agent's text while it is streamed.
 
@@ -321,7 +329,7 @@ class Agents:
         with self._listener.text_of(agent_id, on_text):
             yield
 
-    async def stream(self, agent_id: str, text: str, **options: Any) -> AsyncGenerator[AgentEvent, None]:
+    async def stream(self, agent_id: str, text: Told, **options: Any) -> AsyncGenerator[AgentEvent, None]:
         """`send`, then `events`: what happens in the turn, as it happens. Who stops reading does not stop the turn."""
         turn = await self.send(agent_id, text, **options)
         async for event in self.events(turn):
@@ -332,6 +340,10 @@ class Agents:
         event that was seen before. Who reads on from a position misses nothing and repeats nothing.
         """
         return follow_turn(self.engine, turn, after)
+
+    async def file(self, card_id: str, number: int = 0) -> File:
+        """A file of a card: one that was given, or that a tool returned. NotFoundError if it has none."""
+        return await self.engine.content.file_of(self.project, card_id, number)
 
     async def stop(self, turn: TurnRef, reason: str = "stopped") -> L0Result:
         """Stop a turn, and all turns that it enqueued."""
@@ -402,16 +414,16 @@ class Conversation:
 
     @overload
     async def say(
-        self, text: str, *, result: type[T], on_text: OnText | None = None, **options: Any
+        self, text: Told, *, result: type[T], on_text: OnText | None = None, **options: Any
     ) -> T: ...
 
     @overload
     async def say(
-        self, text: str, *, result: None = None, on_text: OnText | None = None, **options: Any
+        self, text: Told, *, result: None = None, on_text: OnText | None = None, **options: Any
     ) -> Delivered: ...
 
     async def say(
-        self, text: str, *, result: Any = None, on_text: OnText | None = None, **options: Any
+        self, text: Told, *, result: Any = None, on_text: OnText | None = None, **options: Any
     ) -> Any:
         """The agent's answer; with `result` a value of that type, as with `Agents.ask`."""
         agents, history = self._agents, await self._history()

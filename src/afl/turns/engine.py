@@ -11,6 +11,8 @@ from afl.kernel.notify import Notifier, open_notifier
 from afl.turns.bus.base import Bus
 from afl.turns.bus.relay import Relay
 from afl.turns.cardbox.cards import NewCard
+from afl.turns.content.blob_store import BlobStore
+from afl.turns.content.keeper import ContentKeeper
 from afl.turns.context import TurnContext
 from afl.turns.intents import AddressIntent, CommandIntent, JoinIntent, ReportIntent, SpawnIntent
 from afl.turns.message import Message
@@ -54,10 +56,17 @@ class L0Engine:
     with what they returned once it has committed.
     """
 
-    def __init__(self, database: Database, bus: Bus, limits: Limits | None = None) -> None:
+    def __init__(
+        self,
+        database: Database,
+        bus: Bus,
+        limits: Limits | None = None,
+        blobs: str | BlobStore = "",
+    ) -> None:
         self.database = database
         self.bus = bus
         self.limits = limits or Limits()
+        self.content = ContentKeeper(database, self.limits, blobs)
         self.relay = Relay(database, bus)
         self.workers: list[LocalWorker] = []  # those of this process
         self.notifier: Notifier = open_notifier(database)  # for those who read a turn's events

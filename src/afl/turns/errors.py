@@ -4,8 +4,10 @@ InputError
 ├── ProtocolViolation     a message breaks the protocol; it has a code, and nothing was written
 │   ├── CardError         a card's content does not fit its type, or is too large
 │   └── SubjectError      a subject cannot be read or made
+├── ContentTooLarge       a file is larger than the limit
 AgentFlowError
-└── TurnFailed            a turn did not deliver the result that was asked for
+├── TurnFailed            a turn did not deliver the result that was asked for
+└── ContentUnavailable    the bytes of a file cannot be read or written
 StoreError
 └── BusUnavailable        the server behind the bus does not answer
 
@@ -66,6 +68,18 @@ class CardError(ProtocolViolation, hint="Make the content fit its type, and smal
 
 class SubjectError(ProtocolViolation, hint="Use letters, digits, `_` and `-` in the parts of a subject."):
     """A subject has too few parts, or parts with signs that it cannot hold."""
+
+
+class ContentTooLarge(InputError, hint="Give smaller files, or fewer at once, or raise AFL_MAX_FILE_BYTES."):
+    """A file is larger than the limit, or there are too many at once; nothing was stored."""
+
+
+class ContentUnavailable(
+    AgentFlowError,
+    hint="Give all workers and servers of a store the same AFL_BLOBS, and check that it is there.",
+    status=503,
+):
+    """The bytes of a file cannot be read or written: the blob store is away, lacks them, or has others."""
 
 
 class TurnFailed(AgentFlowError, hint="`afl turns show TURN` has what the agent did."):

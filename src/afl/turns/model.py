@@ -25,6 +25,12 @@ class Limits:
     max_takeovers: int = MAX_DELIVERIES  # how many workers may die on one turn
     lease_ms: int = LEASE_MS
     card_bytes: int = MEBIBYTE
+    inline_bytes: int = 64 * 1024  # a larger file is in the blob store, and not in its card
+    file_bytes: int = 20 * MEBIBYTE  # a larger file is refused
+    request_bytes: int = 50 * MEBIBYTE  # of files in one card, or sent to a model; older ones are left out
+    files: int = 100  # in one card
+    blob_grace_ms: int = 3_600_000  # a file that no card has after this time is deleted
+    blob_days: int = 0  # how long files of the blob store are kept; 0: as long as a card has them
 
 
 @dataclass(frozen=True, slots=True)

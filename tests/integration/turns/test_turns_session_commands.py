@@ -33,3 +33,17 @@ def test_the_commands_of_sessions(afl: Afl, tmp_path: Path) -> None:
     assert "stop it first" in afl("turns", "forget", "s").err
     assert "no session 'x'" in afl("turns", "session", "x").err
     assert [each["agent"] for each in json.loads(afl("turns", "agents", "--json").out)] == ["guide"]
+
+
+def test_files_of_the_command_line(afl: Afl, tmp_path: Path) -> None:
+    (tmp_path / "agents.py").write_text(AGENTS)
+    (tmp_path / "dot.png").write_bytes(bytes(70_000))
+    (tmp_path / "note.txt").write_text("hi")
+    afl("turns", "chat", "--module", "agents.py", "--say", "hello")  # which brings the agent
+    sent = afl("turns", "send", "guide", "Look", "--file", "dot.png", "--file", "note.txt").out.strip()
+    shown = afl("turns", "show", sent).out
+    assert "(dot.png, image/png, 70,000 bytes)" in shown and "(note.txt, text/plain, 2 bytes)" in shown
+    (card,) = json.loads(afl("turns", "show", sent, "--json").out)["context"]
+    assert [file["name"] for file in card["files"]] == ["dot.png", "note.txt"]
+    none = afl("turns", "send", "guide", "Look", "--file", "none.png")
+    assert none.code == 1 and "none.png cannot be read" in none.err

@@ -84,6 +84,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
         ends = {name for name, kind in kinds.items() if kind is not None and kind.destructive_hint}
         assert ends == {"cancel_run", "bulk_runs", "reject_approval"}
         assert tools["continue_step"].input_schema["required"] == ["step"]
+        assert "files" not in tools["send_to_session"].input_schema["properties"]
         assert "AgentFlow" in (client.instructions or "")
 
     tell(store, story)

@@ -19,6 +19,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from afl.client.store_client import StoreClient
+from afl.dashboard.api.chat_parts import ChatPart, part_of
 from afl.dashboard.api.requests import CHAT, RequestError, read_key
 from afl.dashboard.streams import EventStream, user_of
 from afl.dashboard.turn_streams import TurnStreams, sent, streams_of
@@ -49,18 +50,11 @@ class ResponseFormat(msgspec.Struct):
     json_schema: Schema | None = None
 
 
-class Part(msgspec.Struct):
-    """A part of a message."""
-
-    type: str
-    text: str = ""
-
-
 class ChatMessage(msgspec.Struct):
     """A message as it is sent."""
 
     role: str
-    content: str | list[Part] | None = None
+    content: str | list[ChatPart] | None = None
 
 
 class StreamOptions(msgspec.Struct):
@@ -242,10 +236,12 @@ def _said(message: ChatMessage) -> Said:
     if message.role not in _ROLES:
         raise RequestError(f"messages: the role {message.role[:80]!r} is none of {', '.join(_ROLES)}")
     if isinstance(message.content, list):
-        other = next((part.type for part in message.content if part.type != "text"), None)
-        if other is not None:
-            raise RequestError(f"messages: a part is {other[:80]!r}; only text is taken")
-        return Said(message.role, "".join(part.text for part in message.content))
+        parts = [part_of(part) for part in message.content]
+        text = "".join(part for part in parts if isinstance(part, str))
+        has_files = any(not isinstance(part, str) for part in parts)
+        if has_files and message.role != "user":
+            raise RequestError(f"messages: the role {message.role} has text only")
+        return Said(message.role, text, parts if has_files else ())
     return Said(message.role, message.content or "")
 
 

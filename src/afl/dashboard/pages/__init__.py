@@ -19,6 +19,7 @@ from afl.dashboard.pages import (
     signals,
     start,
     tasks,
+    turn_files,
     turn_sessions,
     turns,
 )
@@ -37,6 +38,7 @@ ROUTES: list[BaseRoute] = [
     *approvals.routes,
     *schedules.routes,
     *tasks.routes,
+    *turn_files.routes,
     *turns.routes,
     *turn_sessions.routes,
     *optional_routes("afl.dashboard.pages.fleet", FLEET, ["/fleet", "/fleet/{rest:path}"]),

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from afl.kernel.bounds import LONGEST_NAME
 from afl.kernel.database import Transaction
-from afl.operations.parameters import Limit, Skip, about
+from afl.operations.parameters import Files, Limit, Skip, about
 from afl.operations.turn.turn_store import TurnStore, reading, with_agents
 from afl.operations.turn.turn_view import TurnView, view
 from afl.operations.turn.turns import known_agent
@@ -106,6 +106,7 @@ def send_to_session(
         Mapping[str, Any] | None, about("How much of it a turn reads: last, tokens, summary.")
     ] = None,
     correlation: Annotated[str | None, about("The same one again is the same turn.")] = None,
+    files: Files = None,
 ) -> TurnRef:
     """Ask for the next turn of a session; it continues the one before. The first one makes the session."""
 
@@ -113,7 +114,8 @@ def send_to_session(
         if agent:
             await agents.engine.database.run("read", lambda tx: known_agent(tx, where.project, agent))
         found = agents.session(session, agent, history=history)
-        return await found.send(text, fields=fields, result=result, correlation_id=correlation)
+        told = [text, *files] if files else text
+        return await found.send(told, fields=fields, result=result, correlation_id=correlation)
 
     return with_agents(where, work)
 

@@ -15,6 +15,8 @@ from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.boxes import create_box
 from afl.turns.cardbox.card_store import save_cards
 from afl.turns.cardbox.cards import NewCard
+from afl.turns.content.given import Told
+from afl.turns.content.instruction import instruction
 from afl.turns.model import TurnRef
 from afl.turns.statuses import BoxKind, CardType
 from afl.turns.store.steps import read_steps
@@ -28,6 +30,11 @@ class Said:
 
     role: str
     text: str
+    parts: Sequence[Any] = ()  # text and files in their order, if there are files
+
+    @property
+    def told(self) -> Told:
+        return self.parts or self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,19 +59,19 @@ def chat(
 
     async def work(agents: Agents) -> TurnRef:
         await agents.engine.database.run("read", lambda tx: known_agent(tx, where.project, agent))
-        earlier = [_card(each, agent) for each in messages[:-1]]
+        earlier = [await _card(agents, each, agent) for each in messages[:-1]]
         history = [await _box(agents, earlier)] if earlier else []
-        last = messages[-1].text
+        last = messages[-1].told
         return await agents.send(agent, last, history=history, result=result, correlation_id=correlation)
 
     return with_agents(where, work)
 
 
-def _card(said: Said, agent: str) -> NewCard:
+async def _card(agents: Agents, said: Said, agent: str) -> NewCard:
     """The cards of an assistant's message are deliverables of no turn, which a model reads as its own words."""
     if said.role == ASSISTANT:
         return NewCard(CardType.TASK_DELIVERABLE, contents.text(said.text), agent)
-    return NewCard(CardType.TASK_INSTRUCTION, contents.text(said.text), USER)
+    return await instruction(agents.engine.content, agents.project, said.told, USER)
 
 
 async def _box(agents: Agents, cards: Sequence[NewCard]) -> str:

@@ -172,7 +172,7 @@ async def staffed(
     database that is `shared` is the store, and stays open.
     """
     database = shared if shared is not None else await asyncio.to_thread(connect, settings.store)
-    engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings))
+    engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings), settings.blobs)
     toolbox = Toolbox(module.tools)
     toolbox.mcp.settings = settings
     try:

@@ -55,7 +55,13 @@ class TurnStore:
 
 def limits_of(settings: Settings) -> Limits:
     """What the settings say of turns."""
-    return Limits(lease_ms=settings.lease_ms, max_takeovers=settings.max_deliveries)
+    return Limits(
+        lease_ms=settings.lease_ms,
+        max_takeovers=settings.max_deliveries,
+        inline_bytes=settings.inline_file_bytes,
+        file_bytes=settings.max_file_bytes,
+        blob_days=settings.file_days,
+    )
 
 
 @asynccontextmanager
@@ -98,12 +104,12 @@ def reading(where: TurnStore) -> Iterator[Database]:
 
 
 async def _engine(database: Database, settings: Settings) -> L0Engine:
-    engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings))
+    engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings), settings.blobs)
     try:
         await engine.start(relay=False)
     except BusUnavailable as error:
         _log.warning("%s; workers will find what is asked of them by themselves", error)
-        engine = L0Engine(database, LocalBus(database), engine.limits)
+        engine = L0Engine(database, LocalBus(database), engine.limits, settings.blobs)
         await engine.start(relay=False)
     return engine
 

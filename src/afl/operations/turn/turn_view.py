@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Transaction
 from afl.operations.parameters import Turn
+from afl.operations.turn.turn_files import FileView, files_view
 from afl.operations.turn.turn_store import TurnStore, reading
 from afl.operations.turn.turns import TurnLine, find_turn
 from afl.turns.cardbox.boxes import read_box
@@ -40,6 +41,7 @@ class CardView:
     call: str
     status: str
     created: int
+    files: list[FileView] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +191,7 @@ def _cards(tx: Transaction, project: str, box: str, turn_id: str | None = None) 
             card.tool_call_id,
             str(card.content.get("status", "")) if card.type == CardType.TOOL_RESULT else "",
             card.created_at,
+            files_view(card),
         )
         for _, card in read_box(tx, project, box)
         if (turn_id is None or card.agent_turn_id == turn_id) and card.type != CardType.SESSION

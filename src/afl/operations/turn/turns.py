@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
-from afl.operations.parameters import Limit, Skip, about
+from afl.operations.parameters import Files, Limit, Skip, about
 from afl.operations.turn.turn_store import TurnStore, reading, with_agents
 from afl.turns.agents import Agents
 from afl.turns.cardbox.deliverable import Delivered
@@ -105,6 +105,7 @@ def send(
     after: str = "",
     correlation: str | None = None,
     channel: str = "public",
+    files: Files = None,
 ) -> TurnRef:
     """Ask an agent for a turn, and leave it to workers. `after`: it reads what that turn read and wrote."""
 
@@ -113,7 +114,7 @@ def send(
         history = await boxes_of(agents, after)
         return await agents.send(
             agent,
-            text,
+            [text, *files] if files else text,
             fields=fields,
             result=result,
             history=history,

@@ -8,6 +8,7 @@ from typing import Any
 
 from afl.kernel.codec import encode
 from afl.kernel.errors import PayloadError
+from afl.turns.cardbox.parts import check_parts
 from afl.turns.errors import CardError, ErrorCode
 from afl.turns.model import Limits
 from afl.turns.protocol.ids import new_id
@@ -121,6 +122,7 @@ def check_card(card: NewCard, limits: Limits) -> str:
     if card.type in _FIXED and card.content[TYPE] != _FIXED[card.type]:
         raise CardError(f"{where}: its content must be {_FIXED[card.type]}, it is {card.content[TYPE]}")
     check(card.content, where)
+    check_parts(card.content, where)
     return encoded(card.content, where, limits)
 
 

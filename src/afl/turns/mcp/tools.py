@@ -15,6 +15,7 @@ from afl.kernel import codec
 from afl.models import PythonTool, Tool
 from afl.turns.cardbox.cards import CONTROL
 from afl.turns.mcp.connection import McpConnection
+from afl.turns.mcp.content import split_content
 from afl.turns.mcp.server import McpServer
 from afl.turns.tools.approval import ApprovalRule
 from afl.turns.tools.local import LocalTool, current_call
@@ -102,13 +103,22 @@ def tool_of(server: McpServer, found: McpToolDefinition) -> McpTool | None:
 
 
 def result_of(result: CallToolResult, most: int) -> Any:
-    """What the model is told: the structured result, else the text; ToolFailure if the tool failed."""
-    words = "\n".join(_words(block) for block in result.content)
+    """What the model is told: the structured result, else the text, and the files; ToolFailure if the tool failed."""
+    told, files = split_content(result.content)
+    words = "\n".join(_words(block) for block in told)
     if result.is_error:
         raise ToolFailure("mcp_tool_error", cut(words or "the tool failed", most))
     if result.structured_content is None:
-        return cut(words, most)
-    data = {name: value for name, value in result.structured_content.items() if name != CONTROL}
+        text = cut(words, most)
+        return [*([text] if text else []), *files] if files else text
+    data = _structured(result.structured_content, most)
+    if not files:
+        return data
+    return [data if isinstance(data, str) else codec.encode(data), *files]
+
+
+def _structured(content: Mapping[str, Any], most: int) -> Any:
+    data = {name: value for name, value in content.items() if name != CONTROL}
     told = codec.encode(data, what="the result of an MCP tool")
     return data if len(told) <= most else cut(told, most)
 

@@ -31,12 +31,14 @@ from afl.models.naming import full_name
 from afl.models.provider_messages import reply_of
 from afl.turns.cardbox.cards import Card, NewCard
 from afl.turns.cardbox.deliverable import answer_content, typed_content
+from afl.turns.errors import ContentTooLarge, ContentUnavailable
 from afl.turns.model import Head
 from afl.turns.protocol.events import state_event, step_event
 from afl.turns.protocol.ids import new_id
 from afl.turns.served import codec
 from afl.turns.served.agent import ServedAgent
 from afl.turns.served.capability import OnText, StoredRun
+from afl.turns.served.files import FILES, restored, take_out
 from afl.turns.served.prompt import prompt_and_history
 from afl.turns.statuses import Activity, AfterExecution, CardType, StepPhase, StepStatus, TaskStatus
 from afl.turns.store.steps import StepEnd
@@ -47,7 +49,7 @@ from afl.turns.worker.model_call import text_stream, usage_metadata
 from afl.turns.worker.services import WorkerServices
 from afl.turns.worker.step_commit import INVALID_RESULT, StepOutcome, exhausted, failure
 from afl.turns.worker.toolkit import Call, Route
-from afl.turns.worker.turn_run import TurnRun
+from afl.turns.worker.turn_run import CONTENT_UNAVAILABLE, TurnRun
 from afl.turns.worker.turn_state import TurnState
 
 T = TypeVar("T")
@@ -85,7 +87,8 @@ class ServedRun(TurnRun):
         await self._end(result.output)
 
     async def _run_agent(self, served: ServedAgent) -> Any:
-        prompt, history = prompt_and_history(self._state)
+        content = self._services.engine.content
+        prompt, history = await prompt_and_history(self._state, content)
         capabilities = [StoredRun(self), ReinjectSystemPrompt[Any](), *served.options.get("capabilities", ())]
         return await served.agent.run(
             prompt or None,
@@ -114,7 +117,7 @@ class ServedRun(TurnRun):
     async def result(self, call: ToolCallPart, execute: Callable[[], Awaitable[Any]]) -> Any:
         stored = self._result_of(call.tool_call_id)
         if stored is not None:
-            return codec.result_of(stored.content)
+            return await restored(self._services.engine.content, stored)
         head = self._state.head
         about = ToolCall(
             call.tool_call_id, call.tool_name, head.project_id, head.agent_id, self._state.turn_id
@@ -127,8 +130,22 @@ class ServedRun(TurnRun):
             code = codec.RETRY if isinstance(error, ToolRetryError) else codec.FAILED
             await self._serialized(self._store_result(call, failed(code, _told(error)), None))
             raise
-        card = await self._serialized(self._store_result(call, Outcome("success", value), more))
-        return codec.result_of(card.content)
+        outcome, stored_more = await self._kept(value, more)
+        card = await self._serialized(self._store_result(call, outcome, stored_more))
+        return await restored(self._services.engine.content, card)
+
+    async def _kept(self, value: Any, more: dict[str, Any]) -> tuple[Outcome, dict[str, Any] | None]:
+        """The outcome of a tool, whose files are stored; one whose files cannot be is told to the model."""
+        taken = take_out({"value": value, "more": more["more"]})
+        if not taken.files:
+            return Outcome("success", value), more
+        card, head = new_id("card"), self._state.head
+        try:
+            parts = await self._services.engine.content.keep(head.project_id, card, taken.files)
+        except (ContentTooLarge, ContentUnavailable) as error:
+            return failed(codec.FAILED, str(error)), None
+        stored = {**more, "more": taken.data["more"], FILES: taken.places}
+        return Outcome("success", taken.data["value"], parts=parts, card_id=card), stored
 
     @contextmanager
     def words(self) -> Iterator[OnText | None]:
@@ -251,6 +268,8 @@ class ServedRun(TurnRun):
     async def _failed(self, error: Exception) -> StepOutcome | None:
         if isinstance(error, _Exhausted):
             return await self._finish(exhausted(self._state, self._writer(), StepEnd(self._state.step_id)))
+        if isinstance(error, ContentUnavailable):
+            return await self._fail(CONTENT_UNAVAILABLE, str(error))
         if isinstance(error, AgentFlowError):
             raise error
         code = "model_error" if isinstance(error, AgentRunError) else type(error).__name__

@@ -12,8 +12,10 @@ from msgspec import Struct, ValidationError, convert
 from afl.kernel.codec import decode, encode
 from afl.kernel.database import Transaction, queries
 from afl.kernel.errors import InputError
+from afl.models.content import estimated_tokens
 from afl.turns.cardbox.card_store import card_of
 from afl.turns.cardbox.cards import Card
+from afl.turns.cardbox.parts import files_of, without_data
 from afl.turns.statuses import CardType
 
 Q = queries("afl.turns.store", "sql/sessions")
@@ -90,8 +92,8 @@ class Past:
 
 def estimate(card: Card) -> int:
     """About how many tokens a card is."""
-    said = encode([card.content, card.tool_calls], what="a card", limit=1 << 40)
-    return len(said) // _BYTES_PER_TOKEN
+    said = encode([without_data(card.content), card.tool_calls], what="a card", limit=1 << 40)
+    return len(said) // _BYTES_PER_TOKEN + sum(map(estimated_tokens, files_of(card.content)))
 
 
 def is_member(card: Card) -> bool:

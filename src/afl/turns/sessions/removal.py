@@ -8,6 +8,7 @@ from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.turns.orchestration.memory import forget
 from afl.turns.sessions.records import Q, SessionRow, get_session
+from afl.turns.store.blobs import cards_removed
 
 
 class NotPublished(InputError):
@@ -55,6 +56,7 @@ def _remove_turns(tx: Transaction, project: str, turns: list[str], boxes: list[s
         tx.run(query, project=project, turns=turns)
     for query in (Q.drop_box_cards, Q.drop_boxes):
         tx.run(query, project=project, boxes=boxes)
+    cards_removed(tx, project, cards)
     return tx.run(Q.drop_cards, project=project, cards=cards)
 
 

@@ -13,6 +13,7 @@ from afl.kernel.ids import random_id
 from afl.turns.budgets.limits import read_limits
 from afl.turns.bus import outbox
 from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.content.given import Told
 from afl.turns.model import TurnRef
 from afl.turns.sessions import records
 from afl.turns.sessions.history import check_history
@@ -48,23 +49,23 @@ class Session:
             read_limits(budget)
         self._terms = Terms(agent_id, history, budget)
 
-    async def send(self, text: str, **options: Any) -> TurnRef:
+    async def send(self, text: Told, **options: Any) -> TurnRef:
         """Ask for the next turn. It waits until those sent before are over. `options` are those of `Agents.send`."""
         actor = await self._actor()
         return await self._agents.send(actor, text, session=self, **options)
 
     @overload
     async def ask(
-        self, text: str, *, result: type[T], on_text: Callable[[str], None] | None = None, **options: Any
+        self, text: Told, *, result: type[T], on_text: Callable[[str], None] | None = None, **options: Any
     ) -> T: ...
 
     @overload
     async def ask(
-        self, text: str, *, result: None = None, on_text: Callable[[str], None] | None = None, **options: Any
+        self, text: Told, *, result: None = None, on_text: Callable[[str], None] | None = None, **options: Any
     ) -> Delivered: ...
 
     async def ask(
-        self, text: str, *, result: Any = None, on_text: Callable[[str], None] | None = None, **options: Any
+        self, text: Told, *, result: Any = None, on_text: Callable[[str], None] | None = None, **options: Any
     ) -> Any:
         """`send`, then wait: what the turn delivers; with `result` a value of that type, as with `Agents.ask`."""
         async with self._agents.words(await self._actor(), on_text):

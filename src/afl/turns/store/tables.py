@@ -14,6 +14,7 @@ SCHEMAS = (
     Schema("afl.turns.store", "sql/sessions", component="turns-sessions"),
     Schema("afl.turns.store", "sql/budgets", component="turns-budgets"),
     Schema("afl.turns.store", "sql/memory", component="turns-memory"),
+    Schema("afl.turns.store", "sql/blob_tables", component="turns-blobs"),
 )
 
 

@@ -27,6 +27,10 @@ from afl.kernel.near_names import near_name
 from afl.kernel.unraisable import UnraisableError, as_failure, failing
 from afl.models import PythonTool, Tool, tool_from
 from afl.models.result_type import ResultType, result_type
+from afl.turns.content.answered import kept_outcome
+from afl.turns.content.given import parts_answered
+from afl.turns.content.keeper import ContentKeeper
+from afl.turns.errors import ContentUnavailable
 from afl.turns.guardrails import CheckBox
 from afl.turns.mcp.server import McpServers
 from afl.turns.served.agent import ServedAgent
@@ -180,7 +184,13 @@ def near(name: str, known: Iterable[str]) -> str:
 class ToolCaller:
     """Calls tools: coroutine functions in the event loop, others on threads of its own, each with its timeout."""
 
-    def __init__(self, threads: int = THREADS, deps: Dependencies | None = None) -> None:
+    def __init__(
+        self,
+        threads: int = THREADS,
+        deps: Dependencies | None = None,
+        content: ContentKeeper | None = None,
+    ) -> None:
+        self._content = content
         self._deps = deps or Dependencies()
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afl-tool")
 
@@ -214,7 +224,13 @@ class ToolCaller:
             return failed(code, error_text(str(raised) or type(raised).__name__))
         finally:
             telemetry.record("afl.tool.seconds", time.monotonic() - begun, tool=tool.name)
-        return outcome_of(answer, tool=tool.name, after_execution=tool.after_execution)
+        try:
+            parts = None if self._content is None else parts_answered(answer)
+            if parts is None or self._content is None:
+                return outcome_of(answer, tool=tool.name, after_execution=tool.after_execution)
+            return await kept_outcome(self._content, call.project_id, parts, tool.after_execution)
+        except (InputError, ContentUnavailable) as error:
+            return failed(error.code, str(error), after_execution=tool.after_execution)
 
     async def _answer(self, tool: LocalTool, call: ToolCall, given: dict[str, Any]) -> Any:
         context = copy_context()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ import msgspec
 from afl.kernel import codec
 from afl.kernel.errors import PayloadError
 from afl.turns.cardbox.cards import NewCard, check_card, tool_result_content
+from afl.turns.cardbox.parts import with_parts
 from afl.turns.errors import CardError
 from afl.turns.model import Limits
 from afl.turns.statuses import AfterExecution, TaskStatus
@@ -36,6 +37,8 @@ class Outcome:
     result: Any = None
     error: Mapping[str, Any] | None = None
     after_execution: str = SUSPEND
+    parts: Sequence[Mapping[str, Any]] = ()  # files among them, as the card has them
+    card_id: str = ""  # of the card whose files were stored; empty: any
 
     @property
     def succeeded(self) -> bool:
@@ -43,7 +46,8 @@ class Outcome:
 
     def content(self) -> dict[str, Any]:
         """As the card has it."""
-        return tool_result_content(self.status, self.after_execution, self.result, self.error)
+        plain = tool_result_content(self.status, self.after_execution, self.result, self.error)
+        return with_parts(plain, self.parts)
 
 
 def failed(code: str, message: str, *, status: str = "failed", after_execution: str = SUSPEND) -> Outcome:

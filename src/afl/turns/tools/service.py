@@ -28,6 +28,7 @@ from afl.turns.errors import ProtocolViolation
 from afl.turns.intents import ReportIntent
 from afl.turns.message import Message
 from afl.turns.model import L0Result, TurnRef
+from afl.turns.protocol.ids import new_id
 from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.resources import put_tool
@@ -66,7 +67,7 @@ class ToolService:
         self._target = target
         self._concurrency = checked_concurrency(concurrency)
         self._deps = Dependencies(deps)
-        self._caller = ToolCaller(max(THREADS, concurrency), self._deps)
+        self._caller = ToolCaller(max(THREADS, concurrency), self._deps, engine.content)
         self._subscription: Subscription | None = None
 
     async def register(self) -> None:
@@ -194,4 +195,5 @@ def _result(context: TurnContext, call: Card, outcome: Outcome) -> NewCard:
         step_id=context.step_id,
         tool_call_id=context.tool_call_id,
         function_name=call.function_name,
+        card_id=outcome.card_id or new_id("card"),
     )

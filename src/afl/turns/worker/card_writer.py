@@ -9,6 +9,7 @@ from afl.models import Reply
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.cards import NewCard, tool_call_content
 from afl.turns.cardbox.deliverable import answer_content
+from afl.turns.cardbox.parts import PARTS, with_parts
 from afl.turns.model import Head, Limits
 from afl.turns.protocol.ids import new_id
 from afl.turns.statuses import CardType
@@ -60,7 +61,8 @@ class CardWriter:
         about = {"tool_call_id": call.tool_call_id, "function_name": call.name, "author": author}
 
         def made(outcome: Outcome) -> NewCard:
-            return self._card(CardType.TOOL_RESULT, outcome.content(), **about)
+            named = {"card_id": outcome.card_id} if outcome.card_id else {}
+            return self._card(CardType.TOOL_RESULT, outcome.content(), **about, **named)
 
         return result_card(made, outcome, self._limits)
 
@@ -73,7 +75,7 @@ class CardWriter:
         error = content.get("error")
         result = content.get("result") if error is None else f"{error['code']}: {error['message']}"
         said = contents.text(result) if isinstance(result, str) else contents.json_data(result)
-        return self._card(CardType.TASK_DELIVERABLE, said)
+        return self._card(CardType.TASK_DELIVERABLE, with_parts(said, content.get(PARTS) or ()))
 
     def deliverable(self, content: Mapping[str, Any]) -> NewCard:
         return self._card(CardType.TASK_DELIVERABLE, content)

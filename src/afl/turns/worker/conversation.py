@@ -13,6 +13,7 @@ from afl.models import Block, Message, Opaque, Reply, Text, ToolResult, ToolUse
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.cards import Card
 from afl.turns.cardbox.deliverable import deliverable_text
+from afl.turns.cardbox.parts import files_of, parts_of
 from afl.turns.tools.approved import edits_of
 
 Role = Literal["user", "assistant"]
@@ -39,7 +40,7 @@ def messages(cards: Sequence[Card]) -> tuple[Message, ...]:
     edits = edits_of(cards)
     thinkers = {card.agent_turn_id for card in cards if card.type == "agent.thought"}
     rewritten = {
-        card.metadata["rewrites"]: str(card.content["text"])
+        card.metadata["rewrites"]: card
         for card in cards
         if card.type == "sys.guardrail" and "rewrites" in card.metadata
     }
@@ -58,7 +59,7 @@ def messages(cards: Sequence[Card]) -> tuple[Message, ...]:
                 _say(said, "assistant", _text(deliverable_text(card.content)))
         elif card.type not in _SILENT and card.type != "tool.result":
             role: Role = "assistant" if card.role == "assistant" else "user"
-            _say(said, role, _text(rewritten.get(card.card_id) or _words(card)))
+            _say(said, role, _given(card, rewritten.get(card.card_id)))
     if said and said[0][0] == "assistant":
         said.insert(0, ("user", [Text("(what follows was said before)")]))
     return tuple(Message(role, tuple(blocks)) for role, blocks in said)
@@ -128,8 +129,22 @@ def _result(tool_call_id: str, results: Mapping[str, Card], edit: str = "") -> T
         return ToolResult(tool_call_id, _NO_RESULT, is_error=True)
     said = result_text(card.content)
     return ToolResult(
-        tool_call_id, f"{edit}\n{said}" if edit else said, is_error=card.content.get("status") != "success"
+        tool_call_id,
+        f"{edit}\n{said}" if edit else said,
+        is_error=card.content.get("status") != "success",
+        files=tuple(files_of(card.content)),
     )
+
+
+def _given(card: Card, rewriting: Card | None) -> list[Block]:
+    """What a card says, with its files; what a check rewrote has its text from there, and what it refused no files."""
+    parts = parts_of(card.content)
+    if rewriting is not None:
+        files = [] if rewriting.metadata.get("refused") else files_of(card.content)
+        return [*_text(str(rewriting.content["text"]) or _words(card)), *files]
+    if not parts:
+        return _text(_words(card))
+    return [block for part in parts for block in (_text(part) if isinstance(part, str) else [part])]
 
 
 def _words(card: Card) -> str:

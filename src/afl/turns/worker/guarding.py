@@ -40,7 +40,9 @@ async def guard_input(services: WorkerServices, state: TurnState) -> InputRefuse
     verdict = await services.toolbox.checks.run(names, str(asked.content.get("text", "")))
     if verdict.refusal is not None:
         told = f"(This was refused: {verdict.refusal.reason})"
-        return InputRefused(verdict.refusal.reason, _rewriting(state, asked, told, verdict))
+        card = _rewriting(state, asked, told, verdict)
+        card = replace(card, metadata={**card.metadata, "refused": True})
+        return InputRefused(verdict.refusal.reason, card)
     if verdict.is_changed:
         card, limits = _rewriting(state, asked, str(verdict.value), verdict), services.engine.limits
         head = await services.write(

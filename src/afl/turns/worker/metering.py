@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TypeVar
 
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
 from afl.models import ModelError, Reply, Request, Usage
+from afl.models.content import Content, estimated_tokens
+from afl.models.messages import Block, ToolResult, files_in
 from afl.models.model import OnText
 from afl.turns.budgets.accounts import BudgetSpent, reserve, settle
 from afl.turns.budgets.limits import Account, AgentBudget, Used, billionths, read_limits
@@ -76,9 +78,19 @@ class _Call:
     @property
     def most(self) -> Usage:
         """What the request may use at most: about its own length, and all that it lets the model say."""
-        said = [self.request.system, self.request.tools, self.request.messages]
+        said = [self.request.system, self.request.tools, self._blocks()]
         text = codec.encode(said, what="a request to a model", limit=1 << 40)
-        return Usage(len(text.encode()) // _BYTES_PER_TOKEN + 1, self.request.max_tokens)
+        files = sum(map(estimated_tokens, files_in(self.request)))
+        return Usage(len(text.encode()) // _BYTES_PER_TOKEN + 1 + files, self.request.max_tokens)
+
+    def _blocks(self) -> list[Block]:
+        """All that is said in text."""
+        blocks = [block for message in self.request.messages for block in message.content]
+        return [
+            replace(block, files=()) if isinstance(block, ToolResult) else block
+            for block in blocks
+            if not isinstance(block, Content)
+        ]
 
     async def reserve(self) -> int | None:
         wanted = self._used(self.most, 0)

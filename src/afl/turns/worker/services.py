@@ -75,7 +75,7 @@ class WorkerServices:
 
     def __post_init__(self) -> None:
         self.states = TurnStateLoader(self.toolbox)
-        self.tools = ToolCaller(deps=self.deps)
+        self.tools = ToolCaller(deps=self.deps, content=self.engine.content)
         self.texts = TextWriter(self.engine)
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
@@ -83,11 +83,12 @@ class WorkerServices:
         return await self.engine.database.run("write", work)
 
     async def complete(self, request: Request, on_text: OnText | None) -> Reply:
-        """Call the model on a thread; `on_text` is called in the event loop.
+        """Call the model on a thread, with the bytes of all files; `on_text` is called in the event loop.
 
         Each call has a daemon thread of its own: after a cancellation the call is abandoned, and neither other calls
         nor the end of the process wait for it.
         """
+        request = await self.engine.content.loaded(request)
         loop = asyncio.get_running_loop()
         relay = None if on_text is None else partial(_call_in_loop, loop, on_text)
         model = self.models.get(request.model, self.model)

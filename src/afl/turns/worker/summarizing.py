@@ -6,6 +6,7 @@ import logging
 
 from afl.models import Message as Said
 from afl.models import ModelError, Reply, Request
+from afl.models.content import Content, described
 from afl.models.messages import Text, ToolResult, ToolUse
 from afl.turns.budgets.accounts import BudgetSpent
 from afl.turns.cardbox import cards as contents
@@ -81,6 +82,8 @@ def _lines(message: Said) -> list[str]:
                 found.append(f"{message.role}: {text}")
             case ToolUse(_, name, input):
                 found.append(f"{message.role} called {name} with {dict(input)}")
-            case ToolResult(_, content):
-                found.append(f"the tool answered: {content}")
+            case ToolResult(_, content, _, files):
+                found.append(" ".join([f"the tool answered: {content}", *map(described, files)]))
+            case _ if isinstance(block, Content):
+                found.append(f"{message.role} gave {described(block)}")
     return found

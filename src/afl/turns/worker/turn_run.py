@@ -17,7 +17,7 @@ from afl.models import ModelError, Reply
 from afl.models.messages import StopReason
 from afl.turns.budgets.accounts import BudgetSpent
 from afl.turns.cardbox.cards import NewCard
-from afl.turns.errors import ProtocolViolation
+from afl.turns.errors import ContentUnavailable, ProtocolViolation
 from afl.turns.guardrails import Verdict
 from afl.turns.message import Message
 from afl.turns.model import Head
@@ -65,6 +65,8 @@ from afl.turns.worker.step_commit import (
 from afl.turns.worker.summarizing import summarize
 from afl.turns.worker.toolkit import Call, Route, full_arguments
 from afl.turns.worker.turn_state import CallTools, EndWithResult, TurnState, next_action
+
+CONTENT_UNAVAILABLE = "content_unavailable"
 
 
 class TurnRun:
@@ -116,6 +118,9 @@ class TurnRun:
         except ModelError as error:
             step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
             return await self._finish(failure(state, writer, "model_error", str(error), step))
+        except ContentUnavailable as error:
+            step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
+            return await self._finish(failure(state, writer, CONTENT_UNAVAILABLE, str(error), step))
         except BudgetSpent as error:
             step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
             return await self._finish(failure(state, writer, BUDGET_EXCEEDED, str(error), step))

@@ -29,6 +29,7 @@ from afl.turns.worker.turn_state import Q, TurnState
 
 TARGET = "agents"
 _STOPS = 20
+_CLEAN_SECONDS = 600.0
 _log = logging.getLogger("afl.turns")
 _numbers = count(1)
 
@@ -88,6 +89,7 @@ class Worker:
         loops = [self._claim_loop(), self._every(self._held.renew_seconds, self._held.renew)]
         if self._watch_seconds:
             loops.append(self._every(self._watch_seconds, self.watch))
+            loops.append(self._every(_CLEAN_SECONDS, self._engine.content.clean))
         self._loops = [asyncio.create_task(loop) for loop in loops]
         self._engine.workers.append(self)
 
