@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import sqlite3
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -53,3 +55,5 @@ def test_every_command_of_the_guide(
             eventually(partial(serving, shell, workers), shell.told)
             if here.startswith("uvicorn"):
                 eventually(lambda: answers(port), shell.told)
+    with closing(sqlite3.connect(tmp_path / "payments.db")) as payments:
+        assert payments.execute("select number, euros from payments").fetchall() == [("7", 10.0)]

@@ -102,14 +102,14 @@ RULES: dict[str, Rule] = {
     "came broken": in_order(
         uses("order", {"number": "7"}),
         uses("refund", {"number": "7", "euros": 12}),
-        lambda asked: f"I am sorry: {asked.results[-1]}.",
+        "I am sorry; the money is on its way to you.",
     ),
-    "How much white tea": in_order(uses("stock", {"tea": "white"}), "We have 40 bags of white tea."),
-    "I like it strong": in_order("Hello Ada, strong tea it is."),
+    "How much white tea": in_order(uses("stock", {"tea": "white"}), "There are 40 bags of white tea."),
+    "I like it strong": in_order("Noted, Ada: strong tea it is."),
     "Which tea": in_order(
         lambda asked: "Assam, Ada." if "I like it strong" in str(asked.said) else "What do you like?"
     ),
-    "Describe both teas": in_order(
+    "Describe green and white tea.": in_order(
         uses(
             "fork_join",
             {
