@@ -61,9 +61,10 @@ _NEEDED = {
     "afl.fleet.agent_process": ("afl.fleet.agent",),
     "clerk.py": (  # of docs/agents.md
         "anthropic.resources.messages",
-        "openai.resources.responses",
+        "openai.resources.responses.responses",
         "pydantic_ai.models.anthropic",
         "pydantic_ai.models.openai",
+        "pydantic_ai.providers.openai",
         "afl.models.claude",
         "afl.models.provider_model",
         "afl.turns.mcp.connection",
