@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
 from typing import Any
 
 from afl.kernel.errors import InputError
-from afl.kernel.near_names import near_name
 
-NAMES = (
+_MISSPELLED = 0.8  # how alike two names are then: budgets and budget are, budget_code and budget are not
+NAMES: tuple[str, ...] = (
     "allowed_internal_tools",
     "budget",
     "delegation_policy",
@@ -30,5 +31,6 @@ def check_names(agent_id: str, profile: Mapping[str, Any], settings: Iterable[st
     if isinstance(config, Mapping):
         given += [(str(name), "llm_config.", tuple(settings)) for name in config]
     for name, place, known in given:
-        if name not in known and (near := near_name(name, known)):
-            raise InputError(f"agent {agent_id}: there is no {place}{name}; did you mean {place}{near}?")
+        near = [] if name in known else get_close_matches(name, known, 1, _MISSPELLED)
+        if near:
+            raise InputError(f"agent {agent_id}: there is no {place}{name}; did you mean {place}{near[0]}?")
