@@ -61,6 +61,9 @@ _NEEDED = {
     "afl.fleet.agent_process": ("afl.fleet.agent",),
     "clerk.py": (  # of docs/agents.md
         "anthropic.resources.messages",
+        "anyio._backends._asyncio",
+        "genai_prices.data",
+        "openai.lib.streaming.responses._responses",
         "openai.resources.responses.responses",
         "pydantic_ai.models.anthropic",
         "pydantic_ai.models.openai",
