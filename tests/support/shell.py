@@ -82,8 +82,8 @@ class Shell:
             deadline.join()
         raise AssertionError(f"the shell ended in {command!r}: {self.told()}")
 
-    def told(self) -> str:
+    def told(self, characters: int = 4000) -> str:
         """The end of what all commands wrote to standard error."""
         end = self._told.seek(0, os.SEEK_END)
-        self._told.seek(max(0, end - 4000))
+        self._told.seek(max(0, end - characters))
         return self._told.read().decode(errors="replace")

@@ -59,6 +59,21 @@ _NEEDED = {
     "mcp": ("afl.cli.serve_command",),
     "afl.fleet.principal": ("afl.fleet.principal.service",),
     "afl.fleet.agent_process": ("afl.fleet.agent",),
+    "clerk.py": (  # of docs/agents.md
+        "anthropic.resources.messages",
+        "anyio._backends._asyncio",
+        "genai_prices.data",
+        "openai.lib.streaming.responses._responses",
+        "openai.resources.responses.responses",
+        "pydantic_ai.models.anthropic",
+        "pydantic_ai.models.openai",
+        "pydantic_ai.providers.openai",
+        "afl.models.claude",
+        "afl.models.provider_model",
+        "afl.turns.mcp.connection",
+    ),
+    "stock.py": ("mcp.server.mcpserver",),
+    "uvicorn": ("uvicorn.main", "fastapi"),
 }
 
 

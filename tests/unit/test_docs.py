@@ -29,7 +29,6 @@ __all__ = ["afl"]
 
 ROOT = Path(__file__).parents[2]
 EXECUTED = (
-    "agents",
     "bridges",
     "coming-from-airflow",
     "coming-from-celery",
@@ -41,6 +40,7 @@ EXECUTED = (
     "fastapi",
     "fleet",
     "fleet-protocol",
+    "handlers",
     "http-api",
     "language",
     "models",

@@ -49,13 +49,11 @@ def print_transcript(view: TurnView, console: Console, *, edges: bool = False) -
     console.print(_heading(view), soft_wrap=True)
     for card in view.context:
         _print_card(card, console)
-    steps = {step.step: step for step in view.steps}
     shown: set[str] = set()
     delivered = {card.text for card in view.cards if card.type == "task.deliverable"}
     for card in view.cards:
-        if card.step in steps and card.step not in shown:
-            shown.add(card.step)
-            console.print(_step(steps[card.step]), soft_wrap=True)
+        for step in () if card.step in shown else view.steps_until(card.step, shown):
+            console.print(_step(step), soft_wrap=True)
         if card.type != "agent.thought" or card.text not in delivered:
             _print_card(card, console)
     for step in view.steps:

@@ -12,7 +12,6 @@ from starlette.requests import Request
 
 from afl.dashboard.streams import EventStream, StreamLimit, user_of
 from afl.kernel.settings import Settings
-from afl.operations import serialization
 from afl.operations.turn.turn_store import TurnStore, opened
 from afl.operations.turn.turns import find_turn
 from afl.turns.agents import Agents
@@ -62,7 +61,7 @@ async def stream_turn(request: Request, name: str, after: str) -> EventStream:
     streams.limit.check(user_of(request))
     turn = await streams.find(name)
     source = (await streams.agents()).events(turn, after=after)
-    return EventStream(request, sent(source, server_sent), streams.limit)
+    return EventStream(request, sent(source, AgentEvent.as_sse), streams.limit)
 
 
 async def stream_words(request: Request, name: str) -> EventStream:
@@ -94,12 +93,6 @@ def _words(event: AgentEvent) -> str:
     if event.kind != EventKind.TEXT or EventPosition.of(event.position).done:
         return ""
     return f"id: {event.position}\nevent: words\ndata: {json.dumps(event.text)}\n\n"
-
-
-def server_sent(event: AgentEvent) -> str:
-    """An event of a turn, as EventSource reads it."""
-    data = serialization.encode(event).decode()
-    return f"id: {event.position}\nevent: {event.kind}\ndata: {data}\n\n"
 
 
 async def sent(

@@ -40,7 +40,7 @@ def _running() -> asyncio.AbstractEventLoop:
     with _guard:
         if _loop is None:
             _loop = asyncio.new_event_loop()
-            JoinableThread(_loop.run_forever, "afl-model-loop").start()
+            JoinableThread(_loop.run_forever, "afl-provider-loop").start()
         return _loop
 
 

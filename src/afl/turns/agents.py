@@ -37,6 +37,7 @@ from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.mcp.server import McpServer
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.send import refusal
+from afl.turns.profile_names import check_names
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
 from afl.turns.served.agent import PYDANTIC_AI, ServedAgent, served_agent
 from afl.turns.sessions.history import check_history
@@ -148,6 +149,7 @@ class Agents:
         `mcp`: MCP servers whose tools it has, or names of configured ones. `served`: what runs its turns here.
         What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
         """
+        check_names(agent_id, profile, LlmConfig.__struct_fields__)
         data: dict[str, Any] = {
             "name": agent_id,
             "system_prompt_template": prompt if isinstance(prompt, str) else "",

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+import msgspec
+
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError, NotFoundError
 from afl.turns.cardbox.boxes import read_box
@@ -67,6 +69,10 @@ class AgentEvent:
     def ends_turn(self) -> bool:
         """Whether the turn is over by it."""
         return self.kind in (EventKind.RESULT, EventKind.FAILED)
+
+    def as_sse(self) -> str:
+        """The event as one of a `text/event-stream`: a browser that reconnects sends its id, the position."""
+        return f"id: {self.position}\nevent: {self.kind}\ndata: {msgspec.json.encode(self).decode()}\n\n"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,8 +16,8 @@ def card(kind: str, text: str = "", step: str = "s1", **more: str) -> CardView:
     return CardView(type=kind, text=text, step=step, created=1, **fields)
 
 
-def step(name: str, number: int = 1) -> StepView:
-    return StepView(name, number, 1, "completed", "", "", 0, 0, None, 1, 2)
+def step(name: str, number: int = 1, epoch: int = 1) -> StepView:
+    return StepView(name, number, epoch, "completed", "", "", 0, 0, None, 1, 2)
 
 
 def view(cards: list[CardView], steps: list[StepView], context: list[CardView] | None = None) -> TurnView:
@@ -64,3 +64,10 @@ def test_steps_without_cards_are_told_at_the_end() -> None:
         ("card", "hm"),
         "s2",
     ]
+
+
+def test_a_step_whose_worker_was_lost_is_told_before_the_one_that_replaced_it() -> None:
+    cards = [card("agent.thought", "hm", step="again"), card("agent.thought", "so", step="next")]
+    steps = [step("again", 1, 2), step("next", 2, 2), step("lost", 1, 1)]
+    told_in_order = ["lost", "again", ("card", "hm"), "next", ("card", "so")]
+    assert told(transcript(view(cards, steps))) == told_in_order

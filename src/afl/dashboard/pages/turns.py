@@ -60,16 +60,14 @@ class Entry:
 
 def transcript(view: TurnView) -> list[Entry]:
     """Everything, the context first; each step before its first card, each result with its call."""
-    steps = {step.step: step for step in view.steps}
     results = {card.call: card for card in view.cards if card.type == RESULT and card.call}
     calls = {card.call for card in view.cards if card.type == CALL}
     delivered = {card.text for card in view.cards if card.type == DELIVERABLE}
     shown: set[str] = set()
     entries = [_card(card) for card in view.context]
     for card in view.cards:
-        if card.step in steps and card.step not in shown and card.type != RESULT:
-            shown.add(card.step)
-            entries.append(Entry("step", step=steps[card.step]))
+        if card.step not in shown and card.type != RESULT:
+            entries += [Entry("step", step=step) for step in view.steps_until(card.step, shown)]
         if card.type == CALL:
             entries.append(_call(card, results.get(card.call)))
         elif card.type == RESULT and card.call in calls:

@@ -113,6 +113,17 @@ class TurnView:
         known = [cost for cost in costs if cost is not None]
         return sum(known) if len(known) == len(costs) else None
 
+    def steps_until(self, step: str, shown: set[str]) -> list[StepView]:
+        """The steps up to this one that are not `shown` yet, and are from now on: a lost worker's has no cards."""
+        last = next((_place(each) for each in self.steps if each.step == step), (0, 0))
+        found = sorted((s for s in self.steps if s.step not in shown and _place(s) <= last), key=_place)
+        shown.update(each.step for each in found)
+        return found
+
+
+def _place(step: StepView) -> tuple[int, int]:
+    return step.number, step.epoch
+
 
 def show(where: TurnStore, name: Turn = "") -> TurnView:
     """Show a turn as a transcript: what it was asked, its steps, calls and answers, what it delivered."""

@@ -12,7 +12,17 @@ from afl.turns.tools.workflow_tool import WorkflowTool, workflow_tool
 
 
 @overload
-def tool(function: Callable[..., Any], /) -> LocalTool: ...
+def tool(
+    function: Callable[..., Any],
+    /,
+    *,
+    name: str = "",
+    after_execution: str = SUSPEND,
+    timeout: float = TOOL_SECONDS,
+    approve: Approve = False,
+    approve_timeout: float | None = None,
+    approve_expired: Expired = "reject",
+) -> LocalTool: ...
 
 
 @overload
@@ -42,7 +52,8 @@ def tool(
 
 
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """The tool a function is; as a decorator, with the options of `local_tool`. It can be called as the function can.
+    """The tool a function is: `tool(refund, approve="finance")`, or `@tool(approve="finance")` above the function, with
+    the options of `local_tool`. It can be called as the function can.
 
     With `workflow` it is the workflow of that name: a call starts a run, and the turn waits for its end.
     """
