@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -15,16 +15,19 @@ from afl.operations.run.run_graph import step_word
 from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import get_usage
-from afl.runtime.entities import RunDefinition, TaskDefinition, TaskState
+from afl.runtime.entities import RunDefinition, TaskState
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.persistence.inspection import TaskLine
 from afl.runtime.persistence.usage import total
 from afl.runtime.program import paths
-from afl.runtime.step import StepDefinition
-from afl.runtime.types import WorkflowId
+from afl.runtime.states import StepState
+from afl.runtime.step import StepDefinition, StepLine
+from afl.runtime.types import StepId, WorkflowId
 
 _LONGEST_VALUE = 2_000
 _MOST_SOURCE_LINES = 500
+_PIECE = 500  # steps whose values are read at a time
 
 
 @dataclass(frozen=True)
@@ -137,12 +140,12 @@ class _Side:
 
     def __init__(self, store: PersistenceAPI, run: RunDefinition) -> None:
         self._id = WorkflowId(run.workflow_id)
-        steps = store.get_steps_by_workflow(self._id)
-        self._catchers = {paths.parent(each.id) for each in steps if paths.key(each.id) == "!"}
-        self.steps = {paths.relative(each.id, self._id): each for each in steps if _is_compared(each)}
-        self.steps.pop("", None)
-        self._tasks: dict[str, list[TaskDefinition]] = {}
-        for task in store.get_tasks_by_workflow(self._id):
+        lines = store.get_step_lines(self._id)
+        self._catchers = {paths.parent(each.id) for each in lines if paths.key(each.id) == "!"}
+        compared = [each.id for each in lines if paths.relative(each.id, self._id) and _is_compared(each)]
+        self.steps = {paths.relative(each.id, self._id): each for each in _read(store, compared)}
+        self._tasks: dict[str, list[TaskLine]] = {}
+        for task in store.get_task_lines(self._id):
             self._tasks.setdefault(task.step_id, []).append(task)
         self.facts = self._facts(store, run)
 
@@ -184,10 +187,18 @@ class _Side:
         )
 
 
-def _is_compared(step: StepDefinition) -> bool:
+def _is_compared(step: StepLine) -> bool:
     """Blocks only group; what a yield passes on is compared as the result of what it yields to."""
     key = paths.key(step.id)
-    return not paths.is_block(key) and (key[0] != ">" or step.is_error)
+    return not paths.is_block(key) and (key[0] != ">" or step.state == StepState.STATEMENT_ERROR)
+
+
+def _read(store: PersistenceAPI, steps: Sequence[StepId]) -> Iterator[StepDefinition]:
+    """Steps with their values, in this order."""
+    for start in range(0, len(steps), _PIECE):
+        piece = steps[start : start + _PIECE]
+        found = {step.id: step for step in store.get_steps(piece)}
+        yield from (found[each] for each in piece if each in found)
 
 
 def _steps(first: _Side, second: _Side) -> list[ComparedStep]:
