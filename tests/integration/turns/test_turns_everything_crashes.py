@@ -26,7 +26,7 @@ from support.turns_office import Office, Place, lose, office, run, wants
 from afl.kernel.canceling import cancel_and_wait
 from afl.models import Reply, Request, ScriptedModel
 from afl.models.messages import ToolResult
-from afl.turns import AgentEvent, McpServer, ToolService, TurnRef
+from afl.turns import AgentEvent, Ask, Guardrails, McpServer, ToolService, TurnRef
 from afl.turns.bus import open_bus, outbox
 from afl.turns.engine import L0Engine
 from afl.turns.statuses import CardType
@@ -45,6 +45,10 @@ class Receipt:
     found: int
     paid: str
     note: str
+
+
+def seen_by_a_person(result: Any) -> Ask:
+    return Ask("finance", "receipts are read by people")
 
 
 class Books:
@@ -221,6 +225,7 @@ async def staged(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
             tools=[books.pay, "count_orders"],
             mcp=[McpServer(command=["notes"], name="notes")],
             result=Receipt,
+            guardrails=Guardrails(output=[seen_by_a_person]),
         )
         stage = Stage(there, books)
         try:
@@ -243,6 +248,8 @@ async def live(stage: Stage, worker: Death | None, service: Death | None, seed: 
     ]
     waiting = asyncio.create_task(stage.there.agents.wait(turn))
     while not waiting.done():
+        for each in helpers:
+            assert not each.done() or each.exception() is None
         reader.read()
         await asyncio.wait([waiting], timeout=0.01)
     got = await waiting
@@ -265,7 +272,7 @@ def check(stage: Stage, turn: TurnRef, reader: Reader, result: Any) -> None:
         place = "service" if name == "count_orders" else "worker"
         assert any(each.startswith(place) for each in stage.dead), f"{name} was repeated"
         assert call not in stage.stored_at_death, f"{name} was repeated, though it had a result"
-    assert there.count("state.tool_approvals") == 2
+    assert there.count("state.tool_approvals") == 3
     whole = Reader(there, turn, 0)
     whole.read(1_000)
     assert reader.told() == whole.told()
@@ -274,7 +281,7 @@ def check(stage: Stage, turn: TurnRef, reader: Reader, result: Any) -> None:
         [
             *(("tool-call", name) for name in ("count_orders", "find", "pay", "write", "submit_result")),
             *(("tool-result", name) for name in ("count_orders", "find", "pay", "write", "submit_result")),
-            *(("approval-needed", name) for name in ("pay", "write")),
+            *(("approval-needed", name) for name in ("pay", "write", "guardrail:output")),
         ]
     )
     assert [kind for kind, *_ in reader.told()].count("result") == 1

@@ -23,6 +23,7 @@ from afl.turns.store.approvals import ToolApproval
 from afl.turns.store.inbox import topic
 from afl.turns.store.tables import APPROVALS
 from afl.turns.tools.answering import AnsweredCall, approve_call, reject_call
+from afl.turns.tools.questions import INPUT, OUTPUT
 
 _KINDS = {
     "string": FieldKind.TEXT,
@@ -32,6 +33,10 @@ _KINDS = {
     "object": FieldKind.MAP,
 }
 _STATES = {"approved": "answered"}
+_ASKS = {
+    INPUT: "was asked what a check wants approved",
+    OUTPUT: "gives an answer that a check wants approved",
+}
 _known: WeakSet[Database] = WeakSet()  # databases that have the table
 
 
@@ -126,7 +131,7 @@ def _approval(call: ToolApproval, ahead: int) -> Approval:
     return Approval(
         id=call.approval_id,
         group=call.group_name,
-        title=f"{call.agent_id} asks to call {call.tool_name}",
+        title=f"{call.agent_id} {_ASKS.get(call.tool_name, f'asks to call {call.tool_name}')}",
         state=_STATES.get(call.status, call.status),
         facet=call.tool_name,
         run="",

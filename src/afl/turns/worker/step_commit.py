@@ -28,7 +28,7 @@ from afl.turns.worker.approval import ask_person
 from afl.turns.worker.card_writer import CardWriter
 from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.toolkit import Call, Route, wait_seconds
-from afl.turns.worker.turn_state import CallTools, EndWithResult, TurnState, next_action
+from afl.turns.worker.turn_state import CallTools, EndWithResult, Settle, TurnState, next_action
 
 MAX_STEPS_REACHED = "max_steps_reached"
 MISSING_FIELDS = "missing_fields"
@@ -209,8 +209,8 @@ def _continue(
 
 
 def has_open_calls(state: TurnState, added: Sequence[NewCard] = ()) -> bool:
-    """Whether calls of the last thought were not made yet: those that a person has approved or rejected."""
-    return isinstance(next_action([*state.own, *added], state.turn_id), CallTools)
+    """Whether a person has answered what was not acted on yet: calls to be made or refused, or a check's question."""
+    return isinstance(next_action([*state.own, *added], state.turn_id), (CallTools, Settle))
 
 
 def after_step(
