@@ -19,7 +19,7 @@ from afl.operations.run.cut_values import cut
 from afl.runtime.persistence import PersistenceAPI
 from afl.turns.resources import get_agent
 from afl.turns.store import approvals as stored
-from afl.turns.store.approvals import ToolApproval
+from afl.turns.store.approvals import OpenCount, ToolApproval
 from afl.turns.store.inbox import topic
 from afl.turns.store.tables import APPROVALS
 from afl.turns.tools.answering import AnsweredCall, approve_call, reject_call
@@ -62,6 +62,10 @@ class ToolCalls:
         return self._shown(
             self._read(lambda tx: stored.open_approvals(tx, group=group, after=after, limit=limit))
         )
+
+    def counts(self) -> list[OpenCount]:
+        """How many can be answered, by group."""
+        return [] if self.database is None else self.database.read(stored.count_open)
 
     def waiting_of_turn(self, turn: str, group: str = "") -> list[Approval]:
         """Those of one turn that can be answered."""
