@@ -8,6 +8,7 @@ from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
+from afl.models import Reply
 from afl.turns.cardbox.card_store import find_cards
 from afl.turns.cardbox.cards import CONTROL, Card, NewCard
 from afl.turns.intents import ToolWait
@@ -33,6 +34,7 @@ from afl.turns.worker.turn_state import CallTools, EndWithResult, Settle, TurnSt
 MAX_STEPS_REACHED = "max_steps_reached"
 MISSING_FIELDS = "missing_fields"
 INVALID_RESULT = "invalid_result"
+MODEL_REFUSED = "model_refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,6 +267,19 @@ def failure(state: TurnState, writer: CardWriter, code: str, why: str, step: Ste
     """The end of a turn that fails, with a fallback deliverable."""
     content = fallback_content(TaskStatus.FAILED, why, code, state.diagnostics)
     return Ending(TaskStatus.FAILED, writer.deliverable(content), error=why, error_code=code, step=step)
+
+
+def refused_by_model(
+    state: TurnState, writer: CardWriter, reply: Reply, thought: NewCard, step: StepEnd
+) -> Ending:
+    """The end of a turn whose model, or its provider, does not answer for reasons of safety."""
+    checked = bool(state.profile.checks.output)  # unchecked words are told to nobody
+    why = f"the model {reply.model or state.llm.model} refused: {reply.text or 'no reason given'}"
+    if checked:
+        why = f"the model {reply.model or state.llm.model} refused"
+    step = replace(step, status=StepStatus.FAILED, error=why)
+    kept = [thought] if reply.text and not checked else []
+    return replace(failure(state, writer, MODEL_REFUSED, why, step), cards=kept)
 
 
 def _end_with(

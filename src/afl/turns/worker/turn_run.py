@@ -61,6 +61,7 @@ from afl.turns.worker.step_commit import (
     exhausted,
     failure,
     finish_turn,
+    refused_by_model,
     send_calls,
 )
 from afl.turns.worker.summarizing import summarize
@@ -131,6 +132,8 @@ class TurnRun:
             return await self._store_calls(thought, end)
         if reply.stop_reason == StopReason.PAUSE_TURN:
             return await self._commit(StepResult([thought], end))
+        if reply.stop_reason == StopReason.REFUSAL:
+            return await self._finish(refused_by_model(state, writer, reply, thought, end))
         return await self._answered(reply, thought, end)
 
     async def _answered(self, reply: Reply, thought: NewCard, end: StepEnd) -> StepOutcome | None:
