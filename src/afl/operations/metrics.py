@@ -44,7 +44,7 @@ def metrics(store: PersistenceAPI, settings: Settings) -> str:
             samples.append(Sample("afl_part_up", 0, (part,)))
         else:
             samples.append(Sample("afl_part_up", 1, (part,)))
-    return process_meters().render() + render(_together(samples))
+    return process_meters().render() + render(_merged(samples))
 
 
 def _servers(store: PersistenceAPI) -> list[Sample]:
@@ -65,7 +65,7 @@ def _turns(store: PersistenceAPI) -> list[Sample]:
     ]
 
 
-def _together(samples: list[Sample]) -> list[Sample]:
+def _merged(samples: list[Sample]) -> list[Sample]:
     """A group that is asked by workflows and by turns has one figure for both."""
     found: dict[tuple[str, Labels], Sample] = {}
     for each in samples:

@@ -217,7 +217,7 @@ class _Reader:
                 return []
 
     def _check_asks(self, card: Card) -> dict[str, Any]:
-        """The question of a check, under the name of what it is about."""
+        """The question of a check, about input or output."""
         asked = approval_of(card)
         assert asked is not None
         name = str(card.content["data"]["question"])

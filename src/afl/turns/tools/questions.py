@@ -1,4 +1,4 @@
-"""Questions of checks, in cards: about what an agent was asked, and about what it is about to deliver.
+"""Questions of checks, in cards: about what an agent was asked, and about what it is going to deliver.
 
 A question is a `sys.guardrail` card, which no model reads. The turn waits for its answer as for the result of a tool.
 """
