@@ -57,6 +57,8 @@ _AT_ONCE = (
 _NEEDED = {
     "dashboard": ("afl.dashboard.server",),
     "mcp": ("afl.cli.serve_command",),
+    "mcp-server": ("mcp.server.mcpserver",),
+    "turns": ("afl.operations.turn.turn_service", "afl.turns.mcp.sessions"),
     "afl.fleet.principal": ("afl.fleet.principal.service",),
     "afl.fleet.agent_process": ("afl.fleet.agent",),
     "clerk.py": (  # of docs/agents.md

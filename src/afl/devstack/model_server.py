@@ -13,6 +13,7 @@ from typing import Any, Literal, Protocol
 
 Json = dict[str, Any]
 PIECE = 12  # characters of one event: small, so that a stream has several
+_KEYS = ("x-api-key", "authorization", "x-goog-api-key")  # headers, one for each provider
 _BEFORE_THE_END = 3  # events of a stream that breaks off
 
 
@@ -94,6 +95,10 @@ class ModelServer:
             self.faults = 0
             self._answer = answers if callable(answers) else _in_order(answers)
 
+    def format_of(self, path: str) -> ApiFormat | None:
+        """How it speaks at a path; None: there is nothing there."""
+        return self.formats.get(path)
+
     @property
     def url(self) -> str:
         """Its address, for `base_url`."""
@@ -145,28 +150,32 @@ class _Conversation(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         body = self.rfile.read(int(self.headers.get("content-length", 0)))
-        form = self.server.api.formats.get(self.path.partition("?")[0])
+        path = self.path.partition("?")[0]
+        form = self.server.api.format_of(path)
         if form is None:
             return self._refuse(
                 next(iter(self.server.api.formats.values())), Fault(404, f"no {self.path} here")
             )
-        if not (self.headers.get("x-api-key") or self.headers.get("authorization")):
+        if not any(self.headers.get(name) for name in _KEYS):
             return self._refuse(form, Fault(401, "there is no key"))
         try:
             request = json.loads(body)
         except ValueError as error:
             return self._refuse(form, Fault(400, f"the body is no JSON: {error}"))
-        self._say(form, request, self.server.api.answer(request, form))
+        streams = bool(request.get("stream")) or path.endswith(":streamGenerateContent")
+        self._say(form, request, self.server.api.answer(request, form), streams)
 
-    def _say(self, form: ApiFormat, request: Json, spoken: Said | Fault) -> None:
+    def _say(self, form: ApiFormat, request: Json, spoken: Said | Fault, streams: bool) -> None:
+        if isinstance(spoken, Fault) and spoken.broken_off:
+            return self._break_off(form, request, spoken, streams)
         if isinstance(spoken, Fault):
-            return self._break_off(form, request, spoken) if spoken.broken_off else self._refuse(form, spoken)
-        if request.get("stream"):
+            return self._refuse(form, spoken)
+        if streams:
             text = "".join(form.events(request, spoken))
             return self._send(200, "text/event-stream", text.encode())
         self._send(200, "application/json", json.dumps(form.whole(request, spoken)).encode())
 
-    def _break_off(self, form: ApiFormat, request: Json, fault: Fault) -> None:
+    def _break_off(self, form: ApiFormat, request: Json, fault: Fault, streams: bool) -> None:
         """The beginning of an answer, in chunks, and an end that is none."""
         begun = "".join(form.events(request, says(fault.broken_off))[:_BEFORE_THE_END])
         ends = {
@@ -174,7 +183,7 @@ class _Conversation(BaseHTTPRequestHandler):
             "garbage": "event: content_block_delta\ndata: {nonsense\n\n",
         }
         end = ends.get(fault.by, "")
-        if not request.get("stream"):
+        if not streams:
             begun, end = json.dumps(form.whole(request, says(fault.broken_off)))[:40], ""
         if fault.by != "cut":
             return self._send(200, "text/event-stream", (begun + end).encode())
@@ -186,7 +195,8 @@ class _Conversation(BaseHTTPRequestHandler):
         self.close_connection = True
 
     def _refuse(self, form: ApiFormat, fault: Fault) -> None:
-        headers = {} if fault.retry_after is None else {"retry-after": f"{fault.retry_after:g}"}
+        hinted = fault.retry_after is not None and not getattr(form, "hints_in_body", False)
+        headers = {"retry-after": f"{fault.retry_after:g}"} if hinted else {}
         self._send(fault.status, "application/json", json.dumps(form.error(fault)).encode(), headers)
 
     def _send(self, status: int, kind: str, body: bytes, headers: dict[str, str] | None = None) -> None:

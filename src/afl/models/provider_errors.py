@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import traceback
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +25,7 @@ from afl.models.usage import Usage
 
 RAISED = (AgentRunError, UserError, FallbackExceptionGroup, TypeError)
 _AGAIN = (408, 409, 425, 429)
+_DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
 def let_go(error: BaseException | None) -> None:
@@ -34,6 +36,32 @@ def let_go(error: BaseException | None) -> None:
     while error is not None:
         traceback.clear_frames(error.__traceback__)
         error = error.__cause__ or error.__context__
+
+
+def wait_before_again(error: BaseException) -> float | None:
+    """How many seconds the provider asks to wait; 0 if it does not say, None if the request would fail again."""
+    if not isinstance(error, ModelAPIError) or error.in_stream:
+        return None
+    status = error.status_code if isinstance(error, ModelHTTPError) else None
+    if isinstance(error, ModelConnectionError) or (
+        status is not None and (status in _AGAIN or status >= 500)
+    ):
+        return retry_after(error) or 0.0
+    return None
+
+
+def retry_after(error: ModelAPIError) -> float | None:
+    """When the provider wants to be asked again; Google says it in the details of the error, not in a header."""
+    if error.retry_after is not None:
+        return error.retry_after
+    body: Any = error.body
+    inner = body.get("error", body) if isinstance(body, Mapping) else None
+    details = inner.get("details") if isinstance(inner, Mapping) else None
+    for each in details if isinstance(details, list) else ():
+        found = _DELAY.fullmatch(str(each.get("retryDelay"))) if isinstance(each, Mapping) else None
+        if found:
+            return float(found[1])
+    return None
 
 
 def failure(error: BaseException, model: str, used: Usage, key: str = "") -> ModelError:
@@ -56,7 +84,7 @@ def failure(error: BaseException, model: str, used: Usage, key: str = "") -> Mod
 def _refused(error: ModelAPIError, model: str, used: Usage, key: str) -> ModelError:
     said, status = _said(error), error.status_code if isinstance(error, ModelHTTPError) else None
     if error.in_stream:
-        return ModelUnavailable(f"{model} broke off: {said}", retry_after=error.retry_after, usage=used)
+        return ModelUnavailable(f"{model} broke off: {said}", retry_after=retry_after(error), usage=used)
     if isinstance(error, ModelAuthenticationError):
         check = f"; check {key}" if key else ""
         return ModelRejected(f"{model} does not accept the key ({status}): {said}{check}")
@@ -68,7 +96,7 @@ def _refused(error: ModelAPIError, model: str, used: Usage, key: str) -> ModelEr
         return ModelUnavailable(f"{model} did not answer in {error.timeout:g} seconds", usage=used)
     if status is not None and (status in _AGAIN or status >= 500):
         return ModelUnavailable(
-            f"{model} is not available ({status}): {said}", retry_after=error.retry_after, usage=used
+            f"{model} is not available ({status}): {said}", retry_after=retry_after(error), usage=used
         )
     if isinstance(error, ModelRequestRejectedError) or status is not None:
         return ModelRejected(f"{model} refused the request ({status}): {said}", usage=used)

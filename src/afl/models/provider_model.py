@@ -12,11 +12,13 @@ of it may have been shown already.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, cast
 
+from afl.kernel.backoff import Backoff
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.models.errors import ModelRejected, ModelUnavailable
 from afl.models.messages import Reply, Request, files_in
@@ -27,6 +29,7 @@ from afl.models.settings import ModelSettings, read_settings
 from afl.models.usage import Usage
 
 try:
+    import anyio
     from pydantic_ai.direct import model_request, model_request_stream
     from pydantic_ai.exceptions import UserError
     from pydantic_ai.messages import ModelResponse, PartDeltaEvent, PartStartEvent, TextPart, TextPartDelta
@@ -36,10 +39,10 @@ try:
     from pydantic_ai.models.function import FunctionModel
     from pydantic_ai.settings import ModelSettings as PydanticSettings
 
-    from afl.models.provider_errors import RAISED, failure, let_go
+    from afl.models.provider_errors import RAISED, failure, let_go, wait_before_again
     from afl.models.provider_messages import messages_of, parameters_of, reply_of, usage_of
 except ModuleNotFoundError as missing:
-    if (missing.name or "").partition(".")[0] not in ("pydantic_ai", "pydantic"):
+    if (missing.name or "").partition(".")[0] not in ("pydantic_ai", "pydantic", "anyio"):
         raise
     raise MissingExtraError(
         f"pydantic-ai-slim is required to speak to models. Install it with: {pip_install('openai')}, "
@@ -47,6 +50,8 @@ except ModuleNotFoundError as missing:
     ) from missing
 
 RETRIES = 4
+_BACKOFF = Backoff(0.5, cap=8.0)
+_HEEDLESS = ("google", "google-cloud")  # whose clients wait as long as they like
 _LONG_REPLY = 8192  # the clients want replies streamed that may take long
 _EXTRAS = {"anthropic": "anthropic", "google": "google"}
 
@@ -170,19 +175,39 @@ class _Call:
         self._key = key
         # of content that it does not take a provider's class raises almost anything
         self._raised = (Exception,) if files_in(request) else RAISED
+        self._tries = 0  # again, here: the client of Google does not heed when its server wants to be asked
+        if model.system in _HEEDLESS:
+            self._tries = RETRIES if settings.max_retries is None else settings.max_retries
+            self._asked["model_settings"]["max_retries"] = 0
+        self._failures = 0
+        self._until = None if settings.timeout is None else time.monotonic() + settings.timeout
 
     async def at_once(self) -> Reply:
-        try:
-            return self._reply(await model_request(self._model, **self._asked))
-        except self._raised as error:
-            let_go(error)
-            raise failure(error, self._name, Usage(), self._key) from error
+        while True:
+            try:
+                return self._reply(await model_request(self._model, **self._asked))
+            except self._raised as error:
+                if await self._may_try_again(error):
+                    continue
+                let_go(error)
+                raise failure(error, self._name, Usage(), self._key) from error
 
     async def streamed(self, words: SimpleQueue[str | None]) -> Reply:
         """Puts each piece of text into `words`, and None at the end."""
-        used = Usage()
+        try:
+            while True:
+                reply = await self._stream(words)
+                if reply is not None:
+                    return reply
+        finally:
+            words.put(None)
+
+    async def _stream(self, words: SimpleQueue[str | None]) -> Reply | None:
+        """One attempt; None: there may be another."""
+        used, begun = Usage(), False
         try:
             async with model_request_stream(self._model, **self._asked) as stream:
+                begun = True
                 try:
                     async for word in _words(stream):
                         words.put(word)
@@ -195,10 +220,25 @@ class _Call:
         except ModelUnavailable:
             raise
         except self._raised as error:
+            if not begun and await self._may_try_again(error):
+                return None
             let_go(error)
             raise failure(error, self._name, used, self._key) from error
-        finally:
-            words.put(None)
+
+    async def _may_try_again(self, error: BaseException) -> bool:
+        """Whether to ask again, after the time that the provider wants, else a growing one."""
+        wait = wait_before_again(error)
+        if wait is None or self._failures >= self._tries:
+            return False
+        self._failures += 1
+        wait = wait or _BACKOFF.delay(self._failures)
+        if self._until is not None:
+            left = self._until - time.monotonic() - wait
+            self._asked["model_settings"]["request_timeout"] = left
+            if left <= 0:
+                return False
+        await anyio.sleep(wait)
+        return True
 
     def _reply(self, response: ModelResponse) -> Reply:
         provider, model = response.provider_name, response.model_name

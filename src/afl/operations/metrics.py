@@ -7,12 +7,14 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
 from afl.kernel.errors import AgentFlowError
-from afl.kernel.metrics import Sample, process_meters, render
+from afl.kernel.metrics import Labels, Sample, process_meters, render
 from afl.kernel.settings import Settings
+from afl.operations.people.tool_calls import ToolCalls
 from afl.operations.work.workers import servers
 from afl.runtime.monitoring.store_metrics import store_samples
 from afl.runtime.persistence import PersistenceAPI
@@ -22,6 +24,7 @@ _log = logging.getLogger(__name__)
 _KNOCK_SECONDS = 0.3
 _MOST_RUNS = 1_000
 _REDIS_PORT = 6379
+WAITING, OLDEST = "afl_approvals_waiting", "afl_oldest_approval_seconds"
 
 
 def metrics(store: PersistenceAPI, settings: Settings) -> str:
@@ -41,7 +44,7 @@ def metrics(store: PersistenceAPI, settings: Settings) -> str:
             samples.append(Sample("afl_part_up", 0, (part,)))
         else:
             samples.append(Sample("afl_part_up", 1, (part,)))
-    return process_meters().render() + render(samples)
+    return process_meters().render() + render(_merged(samples))
 
 
 def _servers(store: PersistenceAPI) -> list[Sample]:
@@ -52,7 +55,27 @@ def _servers(store: PersistenceAPI) -> list[Sample]:
 def _turns(store: PersistenceAPI) -> list[Sample]:
     """Turns live in the database of an SQL store; others have none."""
     database = getattr(store, "database", None)
-    return [] if database is None else turn_samples(database)
+    if database is None:
+        return []
+    asked = ToolCalls.of(store).counts()
+    return [
+        *turn_samples(database),
+        *(Sample(WAITING, each.count, (each.group,)) for each in asked),
+        *(Sample(OLDEST, each.oldest_ms / 1000, (each.group,)) for each in asked),
+    ]
+
+
+def _merged(samples: list[Sample]) -> list[Sample]:
+    """A group that is asked by workflows and by turns has one figure for both."""
+    found: dict[tuple[str, Labels], Sample] = {}
+    for each in samples:
+        known = found.get((each.name, each.labels))
+        if known is not None and each.name == WAITING:
+            each = replace(each, value=known.value + each.value)
+        elif known is not None and each.name == OLDEST:
+            each = replace(each, value=max(known.value, each.value))
+        found[each.name, each.labels] = each
+    return list(found.values())
 
 
 def _fleet() -> list[Sample]:

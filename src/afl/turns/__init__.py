@@ -16,7 +16,7 @@ from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.definition import AgentDefinition, agent, serve
 from afl.turns.engine import L0Engine
 from afl.turns.errors import TurnFailed
-from afl.turns.guardrails import Guardrails, Refuse
+from afl.turns.guardrails import Ask, Guardrails, Refuse
 from afl.turns.mcp.server import McpServer
 from afl.turns.model import Limits, TurnRef
 from afl.turns.sessions.session import Session
@@ -33,6 +33,7 @@ __all__ = [
     "AgentDefinition",
     "AgentEvent",
     "Agents",
+    "Ask",
     "Conversation",
     "Delivered",
     "EventKind",

@@ -6,7 +6,7 @@ def no_secrets(text: str) -> str | None:
 agent("guide", ..., guardrails=Guardrails(input=[no_secrets], tools=[only_small_amounts]))
 
 A check is a plain function, sync or async. It returns None if there is nothing to say, another value to go on with in
-its place, or `Refuse` with the reason. One that raises refuses.
+its place, `Refuse` with the reason, or `Ask` to have a person decide. One that raises refuses.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
+from afl.turns.tools.approval import ANYONE
 
 Check = Callable[..., Any]
 KINDS = ("input", "output", "tools")
@@ -30,6 +31,26 @@ class Refuse:
 
     reason: str
     retry: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """A person decides: the turn waits, and goes on with what was approved or edited; a rejection is a refusal.
+
+    `seconds`: how long the question is open; None: as long as it takes. When nobody answers it is rejected. With
+    `retry` a model whose output is rejected reads the reason and may try again, within its steps.
+    """
+
+    group: str = ANYONE
+    reason: str = ""
+    seconds: float | None = None
+    retry: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.group:
+            raise InputError("Ask needs the name of a group")
+        if self.seconds is not None and not self.seconds > 0:
+            raise InputError(f"seconds is {self.seconds!r}; expected more than 0")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +82,15 @@ class NamedChecks:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What checks came to: the value to go on with, or the refusal. `by` are those that changed it or refused."""
+    """What checks came to: the value to go on with, or the refusal, or what to ask a person before it goes on.
+
+    `by` are those that changed it, refused or ask.
+    """
 
     value: Any
     refusal: Refuse | None = None
     by: tuple[str, ...] = ()
+    ask: Ask | None = None
 
     @property
     def is_changed(self) -> bool:
@@ -88,17 +113,22 @@ class CheckBox:
     async def run(self, names: Sequence[str], value: Any, *about: Any) -> Verdict:
         """The value after all checks, each of which gets what the one before made of it; `about` comes first.
 
-        A check that this process does not have refuses: an agent is never run without its guardrails.
+        A check that this process does not have refuses: an agent is never run without its guardrails. The first that
+        asks is what a person is asked, unless a later one refuses.
         """
         changed: list[str] = []
+        ask: Ask | None = None
         for name in names:
             answer = await self._answer(name, value, about)
             if isinstance(answer, Refuse):
                 return Verdict(value, answer, (name,))
-            if answer is not None and answer != value:
+            if isinstance(answer, Ask):
+                ask = ask or answer
+                changed.append(name)
+            elif answer is not None and answer != value:
                 value = answer
                 changed.append(name)
-        return Verdict(value, None, tuple(changed))
+        return Verdict(value, None, tuple(changed), ask)
 
     async def _answer(self, name: str, value: Any, about: tuple[Any, ...]) -> Any:
         check = self.by_name.get(name)

@@ -211,6 +211,8 @@ class _Reader:
                 asked = approval_of(card)
                 needed = {**call, "data": None if asked is None else asdict(asked)}
                 return [made] if asked is None else [made, (EventKind.APPROVAL_NEEDED, needed)]
+            case CardType.GUARDRAIL if approval_of(card) is not None:
+                return [(EventKind.APPROVAL_NEEDED, self._check_asks(card))]
             case CardType.TOOL_RESULT if card.tool_call_id in self._asked():
                 return []  # a person's answer; the result of the call follows it
             case CardType.TOOL_RESULT:
@@ -219,6 +221,13 @@ class _Reader:
                 return [self._end(card)]
             case _:
                 return []
+
+    def _check_asks(self, card: Card) -> dict[str, Any]:
+        """The question of a check, about input or output."""
+        asked = approval_of(card)
+        assert asked is not None
+        name = str(card.content["data"]["question"])
+        return {"tool": name, "call": asked.id, "data": asdict(asked)}
 
     def _asked(self) -> frozenset[str]:
         """The ids of the approvals that were asked for in this turn."""

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from afl.kernel.database import Transaction
 from afl.kernel.isolation import Isolation
 from afl.kernel.presence.base import Life
+from afl.turns.budgets.retention import prune_budgets
 from afl.turns.cardbox.card_store import save_result
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.engine import L0Engine
@@ -44,6 +46,7 @@ STALE_MS = 300_000
 PENDING_MS = 5_000
 DISPATCHED_MS = 10_000
 SUSPENDED_MS = 60_000
+PRUNE_SECONDS = 3600.0
 _OVER = (InboxStatus.CONSUMED, InboxStatus.ERROR, InboxStatus.SKIPPED)
 _log = logging.getLogger("afl.turns")
 T = TypeVar("T")
@@ -58,6 +61,7 @@ class Watchdog:
         self._owner = owner
         self._targets = frozenset(targets)
         self._apart = Isolation(_log, "the watchdog")
+        self._prune_at = 0.0
 
     async def sweep(self) -> None:
         """Everything but the turns of lost workers: a worker takes those over (`lost_turns`)."""
@@ -75,6 +79,8 @@ class Watchdog:
         )
         await self._each(ripe_batches, self._join)
         await self._each(approvals.unawaited, self._close_approval)
+        with self._apart.item("old budgets"):
+            await self._prune()
 
     async def lost_turns(self, limit: int) -> list[Head]:
         """Running turns of these targets whose lease ended or whose worker is dead."""
@@ -135,6 +141,13 @@ class Watchdog:
             return [message for notify in notifications for message in notify.signals]
 
         self._engine.tell(*await self._engine.database.run("write", work))
+
+    async def _prune(self) -> None:
+        """Every hour, and with the first sweep."""
+        now = time.monotonic()
+        if now >= self._prune_at:
+            self._prune_at = now + PRUNE_SECONDS
+            await self._engine.database.run("write", prune_budgets)
 
     def _time_out(self, tx: Transaction, wait: ExpiredWait) -> L0Result | None:
         """Report the timeout of a call; if its result card exists and only the report was lost, report that."""

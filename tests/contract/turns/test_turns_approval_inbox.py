@@ -10,9 +10,11 @@ import pytest
 from afl.kernel.database import Database, Transaction, connect
 from afl.kernel.errors import InputError
 from afl.kernel.presence.base import Life
+from afl.kernel.settings import load_settings
 from afl.language import compile_source
 from afl.models import ScriptedModel
 from afl.models.scripted import calls
+from afl.operations.metrics import metrics
 from afl.operations.people import approvals
 from afl.operations.people.answer_preview import preview_answers
 from afl.operations.people.forms import FormError
@@ -20,6 +22,7 @@ from afl.operations.people.questions import Approval, ApprovalClosed
 from afl.operations.program.sources import choose_workflow
 from afl.operations.program.submission import submit
 from afl.operations.run import runs
+from afl.operations.run.overview import overview
 from afl.operations.run.run_summary import badges
 from afl.operations.turn.turn_reasons import explain
 from afl.operations.turn.turn_view import CardView, view
@@ -137,6 +140,9 @@ def test_it_stands_beside_the_steps_of_workflows(store: SqlStore) -> None:
         await asyncio.to_thread(runs.resume, store, run, handlers=Handlers())
         call, step = approvals.list_approvals(store, group="finance")
         assert (call.id, step.run, badges(store).approvals) == (question.id, run, 2)
+        assert overview(store).queue.approvals == 2
+        settings = load_settings({"store": "memory://", "redis": "redis://127.0.0.1:9/0"}, environ={})
+        assert 'afl_approvals_waiting{group="finance"} 2\n' in metrics(store, settings)
         assert ids(approvals.list_approvals(store, after=call.id)) == [step.id]
         assert approvals.list_approvals(store, after=step.id) == []
         assert ids(approvals.list_approvals(store, limit=1)) == [call.id]

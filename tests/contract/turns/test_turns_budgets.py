@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.event_loop import in_event_loop
 
-from afl.kernel.database import Database, connect
+from afl.kernel.database import Database, Query, connect
 from afl.kernel.errors import InputError
 from afl.kernel.presence.base import Life
 from afl.models import Reply, Request, ScriptedModel, Usage
@@ -20,6 +20,7 @@ from afl.operations.turn.turn_reasons import explain
 from afl.turns import Agents, Delivered, open_agents
 from afl.turns.budgets.accounts import BudgetSpent, reserve, settle, spent_of
 from afl.turns.budgets.limits import Account, BudgetLimits, Used, billionths, read_budget, read_limits
+from afl.turns.budgets.retention import prune_budgets
 from afl.turns.store.tables import ensure_tables
 
 PROJECT = "main"
@@ -60,7 +61,9 @@ async def test_each_kind_of_limit(database: Database) -> None:
     async with open_agents(database, model=script) as agents:
         await agents.define("guide", tools=[look], budget={"turn": {"steps": 1}})
         failed = await ask(agents)
-        assert failed.error == "the budget of 1 steps of a turn is used up"
+        assert failed.error == (
+            "the budget of 1 steps of a turn is used up; give the agent a larger budget per turn"
+        )
         await agents.define("guide", tools=[look], budget={"turn": {"steps": 2}})
         assert [(await ask(agents)).status for _ in range(2)] == ["success"] * 2
         await agents.define("guide", budget={"day": {"seconds": 0}})
@@ -102,7 +105,7 @@ async def test_a_call_is_cut_when_its_seconds_are_up(database: Database) -> None
     async with open_agents(database, model=model) as agents:
         await agents.define("guide", budget={"turn": {"seconds": 0.05}})
         failed = await ask(agents)
-        assert failed.error == "the budget of 0.05 seconds of a turn is used up"
+        assert failed.error.startswith("the budget of 0.05 seconds of a turn is used up; give the agent")
         model.release.set()
 
 
@@ -157,7 +160,8 @@ def test_two_processes_do_not_pass_a_limit_together(two: tuple[Database, Databas
         thread.join()
     assert len(refused) == 5
     assert set(refused) == {
-        "the budget of 1000 tokens of agent guide is used up: 0 spent, 900 reserved, 300 needed"
+        "the budget of 1000 tokens of agent guide is used up: 0 spent, 900 reserved, 300 needed; "
+        "give the agent a larger budget"
     }
 
 
@@ -197,3 +201,23 @@ def test_what_is_no_budget(budget: Any, why: str) -> None:
     with pytest.raises(InputError, match=why):
         read_budget(budget)
     assert read_limits({"tokens": 5}) == BudgetLimits(tokens=5)
+
+
+@in_event_loop
+async def test_accounts_of_ended_turns_and_past_days_go(database: Database) -> None:
+    async with open_agents(database, model=ScriptedModel(["one", "two"])) as agents:
+        budget = {"turn": {"tokens": 99_999}, "day": {"tokens": 99_999}, "agent": {"tokens": 99_999}}
+        await agents.define("guide", budget=budget)
+        await agents.ask("guide", "q")
+        names = Query.of(f"select account from {table(database)} order by account")
+
+        def accounts() -> list[str]:
+            return [row["account"].partition(":")[0] for row in database.read(lambda tx: tx.all(names))]
+
+        assert (database.write(prune_budgets), accounts()) == (0, ["agent", "day", "turn"])
+        assert (database.write(lambda tx: prune_budgets(tx, -1)), accounts()) == (2, ["agent"])
+        assert (await agents.ask("guide", "q")).text == "two"
+
+
+def table(database: Database) -> str:
+    return "state.turn_budgets" if database.dialect == "postgres" else "state_turn_budgets"

@@ -42,6 +42,9 @@ def test_an_image_reaches_the_wire(opened: Opened, wire: str) -> None:
         (found,) = [each for each in sent if each["type"] == "image_url"]
         assert found["image_url"]["url"] == f"data:image/png;base64,{ENCODED}"
         assert len(api.requests[0]["messages"]) == 1  # text and image stand in one message
+    elif wire == "gemini":
+        (contents,) = api.requests[0]["contents"]
+        assert {"inlineData": {"data": ENCODED, "mime_type": "image/png"}} in contents["parts"]
     else:
         (found,) = [each for each in sent if each["type"] == "input_image"]
         assert found["image_url"] == f"data:image/png;base64,{ENCODED}"

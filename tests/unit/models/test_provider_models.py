@@ -109,6 +109,14 @@ def test_a_refusal(opened: Opened, wire: str, streaming: bool) -> None:
 
 
 @pytest.mark.parametrize("streaming", [False, True])
+@pytest.mark.parametrize("wire", ["gemini"], indirect=True)
+def test_a_blocked_prompt_is_a_refusal(opened: Opened, streaming: bool) -> None:
+    model, _ = opened(Said([], "refusal"))
+    reply = model.complete(HELLO, (lambda text: None) if streaming else None)
+    assert (reply.stop_reason, reply.text) == ("refusal", "")
+
+
+@pytest.mark.parametrize("streaming", [False, True])
 def test_a_reply_at_its_limit(opened: Opened, streaming: bool) -> None:
     model, _ = opened(says("A whale is", stop_reason="max_tokens"))
     reply = model.complete(HELLO, (lambda text: None) if streaming else None)
@@ -128,6 +136,14 @@ def test_a_busy_server_is_asked_again_when_it_says(
     model, api = opened(Fault(429, retry_after=17), Fault(503, retry_after=4), "At last.")
     assert model.complete(HELLO, (lambda text: None) if streaming else None).text == "At last."
     assert ([wait for wait in waits if wait >= 1], len(api.requests)) == ([17, 4], 3)
+
+
+@pytest.mark.parametrize("wire", ["gemini"], indirect=True)
+def test_it_is_not_asked_again_when_its_time_is_over_by_then(opened: Opened) -> None:
+    model, api = opened(Fault(429, "slow down", retry_after=30))
+    with pytest.raises(ModelUnavailable, match="slow down"):
+        model.complete(with_settings(timeout=20))
+    assert len(api.requests) == 1
 
 
 def test_without_retries_it_is_not_available_and_says_when(opened: Opened) -> None:
@@ -150,7 +166,7 @@ def test_a_stream_that_breaks_off(opened: Opened, by: Any, said: str) -> None:
     assert len(api.requests) == 1  # words of it were shown
 
 
-@pytest.mark.parametrize("wire", ["messages", "responses"], indirect=True)
+@pytest.mark.parametrize("wire", ["messages", "responses", "gemini"], indirect=True)
 def test_a_stream_that_ends_early(opened: Opened) -> None:
     model, _ = opened(Fault(500, broken_off="A whale is about twelve meters", by="end"))
     with pytest.raises(ModelUnavailable, match="broke off: the stream ended early"):

@@ -19,10 +19,11 @@ from afl.operations.run.cut_values import cut
 from afl.runtime.persistence import PersistenceAPI
 from afl.turns.resources import get_agent
 from afl.turns.store import approvals as stored
-from afl.turns.store.approvals import ToolApproval
+from afl.turns.store.approvals import OpenCount, ToolApproval
 from afl.turns.store.inbox import topic
 from afl.turns.store.tables import APPROVALS
 from afl.turns.tools.answering import AnsweredCall, approve_call, reject_call
+from afl.turns.tools.questions import INPUT, OUTPUT
 
 _KINDS = {
     "string": FieldKind.TEXT,
@@ -32,6 +33,10 @@ _KINDS = {
     "object": FieldKind.MAP,
 }
 _STATES = {"approved": "answered"}
+_ASKS = {
+    INPUT: "was asked what a check wants approved",
+    OUTPUT: "gives an answer that a check wants approved",
+}
 _known: WeakSet[Database] = WeakSet()  # databases that have the table
 
 
@@ -57,6 +62,10 @@ class ToolCalls:
         return self._shown(
             self._read(lambda tx: stored.open_approvals(tx, group=group, after=after, limit=limit))
         )
+
+    def counts(self) -> list[OpenCount]:
+        """How many can be answered, by group."""
+        return [] if self.database is None else self.database.read(stored.count_open)
 
     def waiting_of_turn(self, turn: str, group: str = "") -> list[Approval]:
         """Those of one turn that can be answered."""
@@ -126,7 +135,7 @@ def _approval(call: ToolApproval, ahead: int) -> Approval:
     return Approval(
         id=call.approval_id,
         group=call.group_name,
-        title=f"{call.agent_id} asks to call {call.tool_name}",
+        title=f"{call.agent_id} {_ASKS.get(call.tool_name, f'asks to call {call.tool_name}')}",
         state=_STATES.get(call.status, call.status),
         facet=call.tool_name,
         run="",

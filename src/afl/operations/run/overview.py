@@ -14,7 +14,7 @@ from afl.kernel.clock import wall_ms
 from afl.operations.work.workers import servers
 from afl.runtime.entities import RunnerState, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.persistence.inspection import RunFigure, TaskCount
+from afl.runtime.persistence.inspection import RunFigure
 from afl.runtime.persistence.usage import UsageSum
 from afl.runtime.stores.usage_store import usage_store
 
@@ -130,7 +130,7 @@ def overview(store: PersistenceAPI, hours: Hours = 24) -> Overview:
             _spent((_date(each.day), each) for each in sums), key=lambda each: each.name, reverse=True
         ),
         tags=[Spent(tag, cost) for tag, cost in tags.items()],
-        queue=_queue(store.count_tasks(), until),
+        queue=_queue(store, until),
         open_runs=store.count_open_runs(),
         workers=sum(live),
         workers_lost=len(live) - sum(live),
@@ -201,12 +201,16 @@ def _date(day: int) -> str:
     return datetime.fromtimestamp(day * _DAY_MS / 1000, UTC).date().isoformat()
 
 
-def _queue(tasks: Sequence[TaskCount], now: int) -> Queue:
+def _queue(store: PersistenceAPI, now: int) -> Queue:
+    from afl.operations.people.tool_calls import ToolCalls  # noqa: PLC0415  most commands count nothing
+
+    tasks = store.count_tasks()
+    calls = ToolCalls.of(store).counts()
     waiting = [each for each in tasks if each.state == TaskState.PENDING and not each.hold]
     human = [each for each in tasks if each.hold == TaskHold.ELSEWHERE and each.via.startswith("human:")]
     return Queue(
         waiting=sum(each.count for each in waiting),
         oldest_ms=max([now - each.oldest for each in waiting], default=0),
         running=sum(each.count for each in tasks if each.state == TaskState.RUNNING),
-        approvals=sum(each.count for each in human),
+        approvals=sum(each.count for each in human) + sum(each.count for each in calls),
     )

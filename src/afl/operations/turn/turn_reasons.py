@@ -18,11 +18,13 @@ from afl.turns.store import inbox
 from afl.turns.store.approvals import ToolApproval, approvals_of_turn
 from afl.turns.store.heads import head_of_turn, read_head, read_waiting
 from afl.turns.store.turn_queries import open_messages, queue_ahead, turn_at_a_glance
+from afl.turns.tools.questions import INPUT, OUTPUT
 from afl.turns.watchdog import DISPATCHED_MS
 from afl.turns.worker.metering import BUDGET_EXCEEDED
 
 _MORE_BUDGET = "Give the agent or the session a larger budget, or ask again when the day is over."
 _NOTHING = "Nothing to do."
+_CHECKED = {INPUT: "what it was asked", OUTPUT: "its answer"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +146,8 @@ def _unapproved(place: _Place, asked: Sequence[ToolApproval], others: int) -> Tu
     left = "" if first.deadline is None else f", which expires in {span(max(0, first.deadline - place.now))}"
     rest = f"; {more} more approvals" if more else ""
     rest += f"; {others} other tool calls" if others else ""
-    sentence = (
-        f"it waits for someone in {first.group_name} to approve a call of {first.tool_name}{left}{rest}."
-    )
+    what = _CHECKED.get(first.tool_name, f"a call of {first.tool_name}")
+    sentence = f"it waits for someone in {first.group_name} to approve {what}{left}{rest}."
     action = f"Answer it: afl approvals show {first.approval_id}"
     return place.reason("turn-waits-for-approval", sentence, action, moves=False)
 

@@ -67,24 +67,35 @@ class Account:
                 also = f", {_dollars(reserved / _BILLION)} reserved" if reserved else ""
                 return (
                     f"{limit} is used up: {_dollars((spent.usd or 0) / _BILLION)} spent{also}, "
-                    f"{_dollars(wanted.usd / _BILLION)} needed"
+                    f"{_dollars(wanted.usd / _BILLION)} needed; {self._remedy}"
                 )
         if limits.tokens is not None and used.tokens + wanted.tokens > limits.tokens:
             reserved = used.tokens - spent.tokens
             also = f", {reserved} reserved" if reserved else ""
             return (
                 f"the budget of {limits.tokens} tokens {self.title} is used up: "
-                f"{spent.tokens} spent{also}, {wanted.tokens} needed"
+                f"{spent.tokens} spent{also}, {wanted.tokens} needed; {self._remedy}"
             )
         if limits.steps is not None and used.steps + wanted.steps > limits.steps:
-            return f"the budget of {limits.steps} steps {self.title} is used up"
+            return f"the budget of {limits.steps} steps {self.title} is used up; {self._remedy}"
         if limits.seconds is not None and used.ms >= limits.seconds * 1000:
             return self.out_of_time
         return None
 
     @property
+    def _remedy(self) -> str:
+        """What a person can do about a limit that is reached."""
+        scope = self.name.partition(":")[0]
+        if scope == "session":
+            return "give the session a larger budget, or begin another one"
+        if scope == "agent":
+            return "give the agent a larger budget"
+        later = ", or ask again when the day is over" if scope == "day" else ""
+        return f"give the agent a larger budget per {scope}{later}"
+
+    @property
     def out_of_time(self) -> str:
-        return f"the budget of {self.limits.seconds:g} seconds {self.title} is used up"
+        return f"the budget of {self.limits.seconds:g} seconds {self.title} is used up; {self._remedy}"
 
 
 def billionths(usd: float) -> int:

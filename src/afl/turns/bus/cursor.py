@@ -8,9 +8,10 @@ import time
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.canceling import cancel_and_wait
-from afl.kernel.database import Database, Transaction
+from afl.kernel.database import Database, Row, Transaction
 from afl.kernel.errors import StoreError
 from afl.kernel.ids import sortable_id
+from afl.kernel.presence import Life
 from afl.turns.bus.base import MAX_DELIVER, Callback
 from afl.turns.bus.outbox import OutboxRow, Q, following
 from afl.turns.protocol.subjects import matches
@@ -40,7 +41,7 @@ class Cursor:
         self._patterns = patterns
         self._callback = callback
         self._concurrency = concurrency
-        self._owner = sortable_id()
+        self._owner = ""
         self._held = False
         self._read = 0  # the last message that was begun, or is not for us
         self._attempts: dict[int, int] = {}  # that failed, of each message under way, in order
@@ -50,6 +51,9 @@ class Cursor:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
+        # Outside of any transaction: the first use takes the liveness lock.
+        process = await asyncio.to_thread(lambda: self._database.presence.id)
+        self._owner = f"{process}#{sortable_id()}"
         await self._database.run("write", lambda tx: tx.run(Q.open_cursor, consumer=self._name))
 
     async def close(self) -> None:
@@ -84,10 +88,8 @@ class Cursor:
     async def _take(self) -> bool:
         """Take or renew the lease; whether it was free. After another holder, reading starts at its position."""
         async with self._keeping:
-            row = await self._database.run(
-                "write",
-                lambda tx: tx.one(Q.take_cursor, consumer=self._name, owner=self._owner, lease_ms=LEASE_MS),
-            )
+            dead = [] if self._held else await self._dead_holder()
+            row = await self._database.run("write", lambda tx: self._take_lease(tx, dead))
             if row is None:
                 self._lose()
                 return False
@@ -97,6 +99,18 @@ class Cursor:
                 self._read, self._kept = place[0], place
             self._held, self._kept_at = True, time.monotonic()
             return True
+
+    def _take_lease(self, tx: Transaction, dead: list[str]) -> Row | None:
+        return tx.one(Q.take_cursor, consumer=self._name, owner=self._owner, lease_ms=LEASE_MS, dead=dead)
+
+    async def _dead_holder(self) -> list[str]:
+        """The holder of the lease, if its process is proven dead: what it was doing is done again at once."""
+        row = await self._database.run("read", lambda tx: tx.one(Q.read_cursor, consumer=self._name))
+        process = "" if row is None else row["owner"].partition("#")[0]
+        if row is None or not process or row["owner"] == self._owner:
+            return []
+        proof = await asyncio.to_thread(self._database.presence.proof, process)
+        return [row["owner"]] if proof is Life.DEAD else []
 
     async def _has_room(self) -> bool:
         """Wait until one more message can be handled; False when another process has taken the consumer over."""

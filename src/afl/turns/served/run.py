@@ -152,8 +152,8 @@ class ServedRun(TurnRun):
         if not self._state.llm.stream:
             yield None
             return
-        with text_stream(self._services, self._state) as say:
-            yield say
+        with text_stream(self._services, self._state) as stream:
+            yield stream.say
 
     # -- commits ----------------------------------------------------------------------------------------------
 

@@ -80,6 +80,20 @@ def open_approvals(
     return [ToolApproval.of(row) for row in tx.all(Q.open_approvals, group=group, after=after, limit=limit)]
 
 
+@dataclass(frozen=True, slots=True)
+class OpenCount:
+    """How many questions a group has not answered, and how old the first of them is."""
+
+    group: str
+    count: int
+    oldest_ms: int
+
+
+def count_open(tx: Transaction) -> list[OpenCount]:
+    """What waits for an answer, by group."""
+    return [OpenCount(row["group_name"], row["found"], row["age"]) for row in tx.all(Q.count_open)]
+
+
 def closed_approvals(tx: Transaction, *, group: str = "", limit: int = 50) -> list[ToolApproval]:
     """What was answered, expired or canceled; the newest questions first."""
     return [ToolApproval.of(row) for row in tx.all(Q.closed_approvals, group=group, limit=limit)]

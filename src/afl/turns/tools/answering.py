@@ -21,6 +21,7 @@ from afl.turns.store import heads
 from afl.turns.store.approvals import Q, ToolApproval, approvals_named
 from afl.turns.tools import approved
 from afl.turns.tools.outcome import Outcome
+from afl.turns.tools.questions import QUESTIONS
 
 AUTHOR = "sys.approvals"
 
@@ -44,7 +45,8 @@ def approve_call(
 
 def reject_call(tx: Transaction, approval: ToolApproval, feedback: str, by: str) -> AnsweredCall:
     """Refuse the call: the model reads the feedback as the error of its tool."""
-    return _answer(tx, approval, "rejected", approved.rejected(by, feedback), by, feedback)
+    what = "this" if approval.tool_name in QUESTIONS else "this call"
+    return _answer(tx, approval, "rejected", approved.rejected(by, feedback, what), by, feedback)
 
 
 def _answer(

@@ -52,17 +52,17 @@ def approved(arguments: Mapping[str, Any], by: str, *, edited: bool) -> Outcome:
     return Outcome("success", {"approved": True, "by": by, "arguments": dict(arguments), "edited": edited})
 
 
-def rejected(by: str, feedback: str) -> Outcome:
+def rejected(by: str, feedback: str, what: str = "this call") -> Outcome:
     """The answer that refuses a call."""
-    return failed(REJECTED, f"{by} rejected this call{f': {feedback}' if feedback else ''}")
+    return failed(REJECTED, f"{by} rejected {what}{f': {feedback}' if feedback else ''}")
 
 
-def refusal_of(answer: Mapping[str, Any], asked: AskedApproval) -> Outcome | None:
+def refusal_of(answer: Mapping[str, Any], asked: AskedApproval, what: str = "this call") -> Outcome | None:
     """What the model reads instead of a result; None: the call was approved."""
     if answer.get("status") == "success":
         return None
     if answer.get("status") == "timeout":
-        why = f"nobody in {asked.group} approved this call in {asked.seconds or 0:g} s"
+        why = f"nobody in {asked.group} approved {what} in {asked.seconds or 0:g} s"
         after = "terminate" if asked.expired == "fail" else "suspend"
         return failed(EXPIRED, why, after_execution=after)
     error = answer.get("error") or {}

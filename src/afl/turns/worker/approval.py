@@ -12,6 +12,7 @@ from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.kernel.ids import sortable_id
+from afl.models import Tool
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.intents import ToolWait
 from afl.turns.model import Head
@@ -19,19 +20,20 @@ from afl.turns.store import approvals
 from afl.turns.tools.approval import FOREVER, AskedApproval
 from afl.turns.tools.approved import answer_of, asked_of, refusal_of
 from afl.turns.tools.outcome import failed
-from afl.turns.worker.toolkit import Call, Route, full_arguments, seen
+from afl.turns.worker.toolkit import APPROVABLE, Call, Route, full_arguments, seen
 from afl.turns.worker.turn_state import TurnState
-
-_ROUTES = (Route.LOCAL, Route.COMMAND)
 
 
 def with_approval(call: Call) -> Call:
-    """A new call; one that a person must approve has the question with it."""
-    rule = call.rule if call.route in _ROUTES else None
+    """A new call; one that a person must approve has the question with it. The tool's own rule goes before checks."""
+    rule, ask = (call.rule, call.ask) if call.route in APPROVABLE else (None, None)
     group = None if rule is None else rule.group(call.arguments)
-    if rule is None or group is None:
+    if rule is not None and group is not None:
+        asked = AskedApproval(sortable_id(), group, rule.seconds, rule.expired)
+    elif ask is not None:
+        asked = AskedApproval(sortable_id(), ask.group, ask.seconds)
+    else:
         return call
-    asked = AskedApproval(sortable_id(), group, rule.seconds, rule.expired)
     return replace(call, route=Route.APPROVAL, asked=asked)
 
 
@@ -39,10 +41,7 @@ def ask_person(tx: Transaction, head: Head, call: Call, step_id: str) -> ToolWai
     """Store the question about a call, and what the turn waits for."""
     asked = call.asked
     assert asked is not None
-    tool = call.local.tool if call.local is not None else None
-    if tool is None:
-        assert call.remote is not None
-        tool = seen(call.remote)
+    tool = _asked_about(call)
     given = call.arguments if call.remote is None else full_arguments(call.remote, call.arguments)
     question = approvals.ToolApproval(
         asked.id,
@@ -61,6 +60,17 @@ def ask_person(tx: Transaction, head: Head, call: Call, step_id: str) -> ToolWai
     return ToolWait(asked.id, call.name, step_id, int((asked.seconds or FOREVER) * 1000))
 
 
+def _asked_about(call: Call) -> Tool:
+    """What a person sees: the tool, and why a check asks."""
+    tool = call.about or (call.local.tool if call.local is not None else None)
+    if tool is None:
+        assert call.remote is not None
+        tool = seen(call.remote)
+    if call.ask is None or not call.ask.reason:
+        return tool
+    return replace(tool, description=f"{call.ask.reason}\n\n{tool.description}".strip())
+
+
 def open_calls(calls: Iterable[Mapping[str, Any]], state: TurnState) -> list[Mapping[str, Any]]:
     """Those of a step's calls that can be made now: neither sent, nor waiting for a person."""
     found = []
@@ -74,7 +84,7 @@ def open_calls(calls: Iterable[Mapping[str, Any]], state: TurnState) -> list[Map
 def approved_call(call: Call, own: Sequence[NewCard]) -> Call:
     """A stored call as the answer to its question says: with the approved arguments, or refused."""
     asked = asked_of(own, call.tool_call_id)
-    if asked is None or call.route not in _ROUTES:
+    if asked is None or call.route not in APPROVABLE:
         return call
     answer = answer_of(own, asked)
     refusal = failed("approval_lost", "there is no answer") if answer is None else refusal_of(answer, asked)

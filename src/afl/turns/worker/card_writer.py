@@ -37,6 +37,10 @@ class CardWriter:
                 calls[-1]["details"] = dict(use.details)
         return self._card(CardType.AGENT_THOUGHT, thought_content(reply), tool_calls=calls)
 
+    def said(self, content: Mapping[str, Any], calls: Sequence[Mapping[str, Any]]) -> NewCard:
+        """A thought that was kept until a person had approved it."""
+        return self._card(CardType.AGENT_THOUGHT, content, tool_calls=[dict(call) for call in calls])
+
     def requested_call(self, tool_name: str, arguments: Mapping[str, Any]) -> NewCard:
         """The call that a person asked for, in place of a thought."""
         call = {"id": new_id("call"), "name": tool_name, "arguments": dict(arguments)}

@@ -15,12 +15,13 @@ from afl.turns.statuses import CardType
 from afl.turns.tools.outcome import failed
 from afl.turns.transitions import note
 from afl.turns.worker.services import WorkerServices
-from afl.turns.worker.toolkit import Call, Route
+from afl.turns.worker.toolkit import APPROVABLE, Call, Route
 from afl.turns.worker.turn_state import TurnState
 
 INPUT_REFUSED = "input_refused"
 OUTPUT_REFUSED = "output_refused"
 CALL_REFUSED = "call_refused"
+REFUSED = "refused"  # in the metadata of a card that takes the place of what must not be read
 REWRITES = "rewrites"  # in the metadata of a card: the card whose text it replaces
 
 
@@ -32,19 +33,21 @@ class InputRefused:
     card: NewCard
 
 
-async def guard_input(services: WorkerServices, state: TurnState) -> InputRefused | None:
-    """Check what a turn is asked, before its model is called first. What a check rewrites is stored."""
+async def guard_input(services: WorkerServices, state: TurnState) -> InputRefused | Verdict | None:
+    """Check what a turn is asked, before its model is called first. What a check rewrites is stored.
+
+    A verdict: a person is to be asked before.
+    """
     names, asked = state.profile.checks.input, _instruction(state)
     if not names or asked is None or _has_begun(state):
         return None
     verdict = await services.toolbox.checks.run(names, str(asked.content.get("text", "")))
     if verdict.refusal is not None:
-        told = f"(This was refused: {verdict.refusal.reason})"
-        card = _rewriting(state, asked, told, verdict)
-        card = replace(card, metadata={**card.metadata, "refused": True})
-        return InputRefused(verdict.refusal.reason, card)
+        return InputRefused(verdict.refusal.reason, refused_input(state, verdict.refusal.reason, verdict.by))
+    if verdict.ask is not None:
+        return verdict
     if verdict.is_changed:
-        card, limits = _rewriting(state, asked, str(verdict.value), verdict), services.engine.limits
+        card, limits = input_card(state, str(verdict.value), verdict.by), services.engine.limits
         head = await services.write(
             lambda tx: note(tx, state.head, cards=[card], lease_ms=limits.lease_ms, limits=limits)
         )
@@ -71,7 +74,10 @@ async def _guarded(services: WorkerServices, names: Sequence[str], call: Call) -
     verdict = await services.toolbox.checks.run(names, dict(call.arguments), call.name)
     if verdict.refusal is not None:
         return replace(call, route=Route.REFUSED, refusal=failed(CALL_REFUSED, verdict.refusal.reason))
-    return replace(call, arguments=verdict.value) if verdict.is_changed else call
+    if verdict.ask is not None and call.route not in APPROVABLE:
+        why = f"a person would have to approve it, and nobody can be asked about {call.name}"
+        return replace(call, route=Route.REFUSED, refusal=failed(CALL_REFUSED, why))
+    return replace(call, arguments=verdict.value, ask=verdict.ask) if verdict.is_changed else call
 
 
 def stored_arguments(state: TurnState, calls: Sequence[Call]) -> list[Call]:
@@ -95,21 +101,30 @@ def with_text(reply: Reply, text: str) -> Reply:
 def refused_output(state: TurnState, value: Any, refusal: Refuse, by: Sequence[str]) -> NewCard:
     """What was not delivered, for people: no model reads it."""
     about = {"refused": value, "reason": refusal.reason, "by": list(by)}
-    return _card(state, contents.json_data(about), {})
+    return guard_card(state, contents.json_data(about), {})
 
 
 def feedback(state: TurnState, refusal: Refuse) -> NewCard:
     """The note to a model that may try again."""
     told = f"Your answer was refused, and nobody has read it: {refusal.reason}. Answer again."
-    return replace(_card(state, contents.text(told), {}), type=CardType.JUDGE_FEEDBACK)
+    return replace(guard_card(state, contents.text(told), {}), type=CardType.JUDGE_FEEDBACK)
 
 
-def _rewriting(state: TurnState, asked: Card, text: str, verdict: Verdict) -> NewCard:
-    about = {REWRITES: asked.card_id, "by": list(verdict.by)}
-    return _card(state, contents.text(text), about)
+def input_card(state: TurnState, text: str, by: Sequence[str]) -> NewCard:
+    """What models read in place of what the turn was asked."""
+    asked = _instruction(state)
+    about = {REWRITES: "" if asked is None else asked.card_id, "by": list(by)}
+    return guard_card(state, contents.text(text), about)
 
 
-def _card(state: TurnState, content: Any, about: dict[str, Any]) -> NewCard:
+def refused_input(state: TurnState, reason: str, by: Sequence[str]) -> NewCard:
+    """What later turns read in place of what the turn was asked, and of its files."""
+    card = input_card(state, f"(This was refused: {reason})", by)
+    return replace(card, metadata={**card.metadata, REFUSED: True})
+
+
+def guard_card(state: TurnState, content: Any, about: dict[str, Any]) -> NewCard:
+    """A card for people."""
     return NewCard(
         CardType.GUARDRAIL,
         content,

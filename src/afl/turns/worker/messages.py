@@ -30,6 +30,7 @@ from afl.turns.statuses import (
 from afl.turns.store import heads, inbox
 from afl.turns.store.edges import edges_of_turn
 from afl.turns.store.steps import StepEnd, close_step, open_step
+from afl.turns.tools.questions import QUESTIONS
 from afl.turns.transitions import (
     Ending,
     apply_early,
@@ -126,6 +127,8 @@ def _check_wait(report: Report) -> Decision:
         return Decision(ReportAction.CONSUME, "not_waited_for")
     if not report.wait.is_open:
         return Decision(ReportAction.CONSUME, "already_applied")
+    if report.wait.tool_name in QUESTIONS:  # of a check, which belongs to no call
+        return Decision(ReportAction.APPLY)
     if report.thought is None or not report.thought.tool_calls:
         return Decision(ReportAction.FAIL, "missing_thought")
     return Decision(ReportAction.APPLY)

@@ -27,40 +27,24 @@ async def call_model(services: WorkerServices, state: TurnState) -> Reply:
     request = request_of(state, services.limits, await system_prompt(services, state))
     if not state.llm.stream or state.profile.checks.output:  # unchecked words are told to nobody
         return await metered(services, state, request, None)
-    stream = _Stream(services, state)
-    stream.publish("start")
-    try:
-        with services.texts.of(state.head, state.step_id) as say:
-
-            def on_text(text: str) -> None:
-                stream.publish("content", text)
-                say(text)
-
-            reply = await metered(services, state, request, on_text)
-    except Exception as error:
-        stream.publish("end", metadata={"error": str(error)})
-        raise
-    stream.publish("end", usage=reply.usage, cost=services.prices.cost(reply.model, reply.usage))
+    with text_stream(services, state) as stream:
+        reply = await metered(services, state, request, stream.say)
+        stream.end = {"usage": reply.usage, "cost": services.prices.cost(reply.model, reply.usage)}
     return reply
 
 
 @contextmanager
-def text_stream(services: WorkerServices, state: TurnState) -> Iterator[OnText]:
-    """Publishes the words of a model that is called elsewhere, between the start and the end of a stream."""
-    stream = _Stream(services, state)
-    stream.publish("start")
-    try:
-        with services.texts.of(state.head, state.step_id) as say:
-
-            def on_text(text: str) -> None:
-                stream.publish("content", text)
-                say(text)
-
-            yield on_text
-    except Exception as error:
-        stream.publish("end", metadata={"error": str(error)})
-        raise
-    stream.publish("end")
+def text_stream(services: WorkerServices, state: TurnState) -> Iterator[TextStream]:
+    """Publishes the words of a model between the start and the end of a stream, and stores them."""
+    with services.texts.of(state.head, state.step_id) as store:
+        stream = TextStream(services, state, store)
+        stream.publish("start")
+        try:
+            yield stream
+        except Exception as error:
+            stream.publish("end", metadata={"error": str(error)})
+            raise
+    stream.publish("end", **stream.end)
 
 
 def request_of(state: TurnState, limits: WorkerLimits, prompt: str | None = None) -> Request:
@@ -109,10 +93,12 @@ def usage_data(usage: Usage) -> dict[str, int]:
     }
 
 
-class _Stream:
-    """Publishes `str.agent.*.chunk` of one step, best effort."""
+class TextStream:
+    """Publishes `str.agent.*.chunk` of one step, best effort. `end` is what is told of the call when it is over."""
 
-    def __init__(self, services: WorkerServices, state: TurnState) -> None:
+    def __init__(self, services: WorkerServices, state: TurnState, store: OnText) -> None:
+        self.end: dict[str, Any] = {}
+        self._store = store
         self._services = services
         self._step_id = state.step_id
         self._turn_id = state.turn_id
@@ -120,6 +106,11 @@ class _Stream:
         context = context_of_head(state.head, state.step_id)
         self._headers = stamped(context.headers(topology=False), "str.agent.chunk", state.head.agent_id)
         self._subject = chunk_subject(context.project_id, context.channel_id, context.agent_id)
+
+    def say(self, text: str) -> None:
+        """The next piece of the model's text."""
+        self.publish("content", text)
+        self._store(text)
 
     def publish(
         self,

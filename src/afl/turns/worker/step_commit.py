@@ -8,6 +8,7 @@ from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
+from afl.models import Reply
 from afl.turns.cardbox.card_store import find_cards
 from afl.turns.cardbox.cards import CONTROL, Card, NewCard
 from afl.turns.intents import ToolWait
@@ -28,11 +29,12 @@ from afl.turns.worker.approval import ask_person
 from afl.turns.worker.card_writer import CardWriter
 from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.toolkit import Call, Route, wait_seconds
-from afl.turns.worker.turn_state import CallTools, EndWithResult, TurnState, next_action
+from afl.turns.worker.turn_state import CallTools, EndWithResult, Settle, TurnState, next_action
 
 MAX_STEPS_REACHED = "max_steps_reached"
 MISSING_FIELDS = "missing_fields"
 INVALID_RESULT = "invalid_result"
+MODEL_REFUSED = "model_refused"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,8 +211,8 @@ def _continue(
 
 
 def has_open_calls(state: TurnState, added: Sequence[NewCard] = ()) -> bool:
-    """Whether calls of the last thought were not made yet: those that a person has approved or rejected."""
-    return isinstance(next_action([*state.own, *added], state.turn_id), CallTools)
+    """Whether a person has answered what was not acted on yet: calls to be made or refused, or a check's question."""
+    return isinstance(next_action([*state.own, *added], state.turn_id), (CallTools, Settle))
 
 
 def after_step(
@@ -265,6 +267,19 @@ def failure(state: TurnState, writer: CardWriter, code: str, why: str, step: Ste
     """The end of a turn that fails, with a fallback deliverable."""
     content = fallback_content(TaskStatus.FAILED, why, code, state.diagnostics)
     return Ending(TaskStatus.FAILED, writer.deliverable(content), error=why, error_code=code, step=step)
+
+
+def refused_by_model(
+    state: TurnState, writer: CardWriter, reply: Reply, thought: NewCard, step: StepEnd
+) -> Ending:
+    """The end of a turn whose model, or its provider, does not answer for reasons of safety."""
+    checked = bool(state.profile.checks.output)  # unchecked words are told to nobody
+    why = f"the model {reply.model or state.llm.model} refused: {reply.text or 'no reason given'}"
+    if checked:
+        why = f"the model {reply.model or state.llm.model} refused"
+    step = replace(step, status=StepStatus.FAILED, error=why)
+    kept = [thought] if reply.text and not checked else []
+    return replace(failure(state, writer, MODEL_REFUSED, why, step), cards=kept)
 
 
 def _end_with(

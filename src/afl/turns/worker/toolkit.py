@@ -14,7 +14,7 @@ from afl.models import Tool
 from afl.models.messages import MAX_TOKENS
 from afl.models.settings import ModelSettings, read_settings
 from afl.turns.budgets.limits import AgentBudget, read_budget
-from afl.turns.guardrails import NamedChecks, read_checks
+from afl.turns.guardrails import Ask, NamedChecks, read_checks
 from afl.turns.orchestration.requests import KINDS, MEMORY, DelegationPolicy, builtin_tool, policy_of
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
@@ -128,6 +128,9 @@ class Route(StrEnum):
     REFUSED = "refused"
 
 
+APPROVABLE = (Route.LOCAL, Route.COMMAND)  # calls that a person can be asked about
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One call of a model, and its route."""
@@ -140,6 +143,8 @@ class Call:
     remote: ToolRow | None = None
     refusal: Outcome | None = None
     asked: AskedApproval | None = None
+    ask: Ask | None = None  # what a check wants a person to be asked
+    about: Tool | None = None  # of a question that is about no call of a tool
 
     @property
     def rule(self) -> ApprovalRule | None:

@@ -23,15 +23,16 @@ from afl.turns.message import Message
 from afl.turns.model import Head
 from afl.turns.protocol.events import state_event, step_event
 from afl.turns.protocol.subjects import tool_subject
-from afl.turns.statuses import Activity, AfterExecution, StepPhase, StepStatus, TaskStatus
+from afl.turns.statuses import Activity, StepPhase, StepStatus, TaskStatus
 from afl.turns.store import inbox
 from afl.turns.store.steps import StepEnd
 from afl.turns.tools.expected import Expected
 from afl.turns.tools.local import ToolCall
-from afl.turns.tools.outcome import Outcome, failed
+from afl.turns.tools.outcome import failed
 from afl.turns.tracing import stepping
 from afl.turns.transitions import Ending, note
 from afl.turns.worker.approval import approved_call, is_edited, open_calls, with_approval
+from afl.turns.worker.asking import ask_about_input, ask_about_result, ask_about_text, settle, submitted
 from afl.turns.worker.card_writer import CardWriter
 from afl.turns.worker.guarding import (
     INPUT_REFUSED,
@@ -60,11 +61,12 @@ from afl.turns.worker.step_commit import (
     exhausted,
     failure,
     finish_turn,
+    refused_by_model,
     send_calls,
 )
 from afl.turns.worker.summarizing import summarize
 from afl.turns.worker.toolkit import Call, Route, full_arguments
-from afl.turns.worker.turn_state import CallTools, EndWithResult, TurnState, next_action
+from afl.turns.worker.turn_state import CallTools, EndWithResult, Settle, TurnState, next_action
 
 CONTENT_UNAVAILABLE = "content_unavailable"
 
@@ -94,6 +96,9 @@ class TurnRun:
         action = next_action(state.output, state.turn_id)
         if isinstance(action, CallTools):
             return await self._call_tools(action)
+        if isinstance(action, Settle):
+            settled = settle(state, self._writer(action.step_id), action)
+            return await (self._finish(settled) if isinstance(settled, Ending) else self._commit(settled))
         step = StepEnd(state.step_id)
         if isinstance(action, EndWithResult):
             return await self._commit(StepResult((), step))
@@ -108,6 +113,8 @@ class TurnRun:
     async def _call_model(self) -> StepOutcome | None:
         state, writer = self._state, self._writer()
         refused = await guard_input(self._services, state)
+        if isinstance(refused, Verdict):
+            return await self._commit(ask_about_input(state, refused, StepEnd(state.step_id)))
         if refused is not None:
             step = StepEnd(state.step_id, StepStatus.FAILED, error=refused.reason)
             ending = failure(state, writer, INPUT_REFUSED, refused.reason, step)
@@ -130,6 +137,8 @@ class TurnRun:
             return await self._store_calls(thought, end)
         if reply.stop_reason == StopReason.PAUSE_TURN:
             return await self._commit(StepResult([thought], end))
+        if reply.stop_reason == StopReason.REFUSAL:
+            return await self._finish(refused_by_model(state, writer, reply, thought, end))
         return await self._answered(reply, thought, end)
 
     async def _answered(self, reply: Reply, thought: NewCard, end: StepEnd) -> StepOutcome | None:
@@ -146,9 +155,11 @@ class TurnRun:
             return await self._commit(StepResult([thought, feedback(self._state, verdict.refusal)], end))
         if verdict.refusal is not None:
             return await self._refuse_output(reply.text, verdict, end)
-        if verdict.is_changed:
+        if verdict.is_changed and verdict.value != reply.text:
             reply = with_text(reply, str(verdict.value))
             thought = writer.thought(reply)
+        if verdict.ask is not None:
+            return await self._commit(ask_about_text(self._state, verdict, thought, end))
         deliverable = writer.answer(reply.text)
         return await self._finish(Ending(TaskStatus.SUCCESS, deliverable, cards=[thought], step=end))
 
@@ -194,15 +205,9 @@ class TurnRun:
             return await self._commit(StepResult([*cards, refusal], end))
         if verdict.refusal is not None:
             return await self._refuse_output(call.arguments.get("result"), verdict, end)
-        result = writer.result(call, Outcome("success", "accepted", after_execution=AfterExecution.TERMINATE))
-        ending = Ending(
-            TaskStatus.SUCCESS,
-            writer.deliverable(content),
-            cards=[*cards, result],
-            tool_result_card_id=result.card_id,
-            step=end,
-        )
-        return await self._finish(ending)
+        if verdict.ask is not None:
+            return await self._commit(ask_about_result(self._state, verdict, thought, call, end))
+        return await self._finish(submitted(writer, cards, call, content, end))
 
     async def _call_tools(self, action: CallTools) -> StepOutcome | None:
         """Call the functions of this process concurrently; calls to other processes were sent before."""

@@ -23,6 +23,7 @@ from afl.turns.store.heads import read_waiting
 from afl.turns.store.steps import StepEnd, read_steps
 from afl.turns.tools.expected import Expected, expected_by_card, read_type
 from afl.turns.tools.local import Toolbox
+from afl.turns.tools.questions import open_question
 from afl.turns.worker.conversation import conversation, last_thought
 from afl.turns.worker.toolkit import LLM_CONFIG, LlmConfig, Profile, Toolkit, profile_of
 
@@ -117,12 +118,23 @@ class EndWithResult:
     status: TaskStatus
 
 
-NextAction = CallModel | CallTools | EndWithResult
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """The next action: act on a person's answer to the question of a check."""
+
+    step_id: str
+    card: NewCard
+
+
+NextAction = CallModel | CallTools | EndWithResult | Settle
 
 
 def next_action(cards: Sequence[NewCard], turn_id: str) -> NextAction:
     """What a running turn does next. It depends on the cards of the turn alone, so a takeover continues correctly."""
     own = [card for card in cards if card.agent_turn_id == turn_id]
+    question = open_question(own)
+    if question is not None:
+        return Settle(question.step_id, question)
     thought = _last_call(own)
     if thought is None:
         return CallModel()

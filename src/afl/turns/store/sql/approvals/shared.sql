@@ -18,6 +18,15 @@ where a.status = 'open' and a.approval_id > :after and (:group = '' or a.group_n
 )
 order by a.approval_id limit :limit
 
+-- name: count_open
+select a.group_name, count(*) as found, {now} - min(a.created_at) as age from {schema:state}tool_approvals as a
+where a.status = 'open' and exists (
+    select 1 from {schema:state}turn_waiting_tools as w
+    where w.project_id = a.project_id and w.agent_id = a.agent_id and w.agent_turn_id = a.agent_turn_id
+        and w.tool_call_id = a.approval_id and w.wait_status = 'waiting'
+)
+group by a.group_name
+
 -- name: approvals_named
 select a.*,
     (select count(*) from {schema:state}turn_waiting_tools as w

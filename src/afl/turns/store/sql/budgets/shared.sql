@@ -29,6 +29,24 @@ where project_id = :project and account = :account and entry = ''
 -- name: end_reservation
 delete from {schema:state}turn_budgets where project_id = :project and account = :account and entry = :entry
 
+-- Turns that ended a while ago, and days that are past, by the date at the end of the account.
+
+-- name: prune_turns
+delete from {schema:state}turn_budgets where (project_id, account) in (
+    select b.project_id, b.account from {schema:state}turn_budgets as b
+    join {schema:state}outbox as o
+        on o.project_id = b.project_id and o.kind = 'task' and o.agent_turn_id = substr(b.account, 6)
+    where b.account >= 'turn:' and b.account < 'turn;' and b.entry = '' and o.created_at < {now} - :older_ms
+    limit :limit
+)
+
+-- name: prune_days
+delete from {schema:state}turn_budgets where (project_id, account) in (
+    select project_id, account from {schema:state}turn_budgets
+    where account >= 'day:' and account < 'day;' and entry = '' and substr(account, length(account) - 9) < :first
+    limit :limit
+)
+
 -- name: spent
 select account, usd, tokens, steps, ms from {schema:state}turn_budgets
 where project_id = :project and account {in:accounts} and entry = '' order by account

@@ -51,11 +51,11 @@ insert into {schema:state}bus_cursors (consumer, sequence, attempts, owner, leas
 values (:consumer, 0, 0, '', 0) on conflict (consumer) do nothing
 
 -- name: read_cursor
-select sequence from {schema:state}bus_cursors where consumer = :consumer
+select sequence, owner from {schema:state}bus_cursors where consumer = :consumer
 
 -- name: take_cursor
 update {schema:state}bus_cursors set owner = :owner, lease_until = {now} + :lease_ms
-where consumer = :consumer and (owner = :owner or owner = '' or lease_until < {now})
+where consumer = :consumer and (owner = :owner or owner = '' or lease_until < {now} or owner {in:dead})
 returning sequence, attempts
 
 -- name: advance_cursor
