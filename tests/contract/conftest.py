@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from store_records import KINDS, OpenStore
+from support.databases import EmptyMongo
 
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
@@ -29,10 +30,22 @@ def open_store(request: pytest.FixtureRequest) -> Iterator[OpenStore]:
         url = request.getfixturevalue("empty_postgres_url")
         yield lambda: remember(PostgresStore(url))
     else:
-        url = request.getfixturevalue("empty_mongo_url")
-        yield lambda: remember(MongoStore(url))
+        url = request.getfixturevalue("indexed_mongo_url")
+        yield lambda: remember(MongoStore(url, create_indexes=False))
     for store in opened:
         store.close()
+
+
+@pytest.fixture(scope="session")
+def _mongo_indexes(_shared_mongo: EmptyMongo) -> None:
+    """To ask for all indexes takes two thirds of the time of opening a store, and they are never dropped."""
+    MongoStore(_shared_mongo.emptied()).close()
+
+
+@pytest.fixture
+def indexed_mongo_url(_mongo_indexes: None, empty_mongo_url: str) -> str:
+    """The URL of a MongoDB database without documents, with all indexes of the store."""
+    return empty_mongo_url
 
 
 @pytest.fixture

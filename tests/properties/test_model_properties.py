@@ -41,7 +41,7 @@ def memory() -> Iterator[PersistenceAPI]:
         store.close()
 
 
-@tries(300)
+@tries(150, deep=300)
 @given(cases(), seeds, paces)
 def test_agents_outside_may_finish_in_any_order(case: Case, seed: int, pace: Pace) -> None:
     trial = Trial.of(case)
@@ -49,7 +49,7 @@ def test_agents_outside_may_finish_in_any_order(case: Case, seed: int, pace: Pac
         check(trial, store, drive(trial, store, Random(seed), pace))
 
 
-@tries(200)
+@tries(100, deep=200)
 @given(cases(), seeds, paces)
 def test_handlers_of_a_local_run_may_finish_in_any_order(case: Case, seed: int, pace: Pace) -> None:
     trial = Trial.of(case)

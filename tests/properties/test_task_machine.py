@@ -415,7 +415,7 @@ class FileMachine(TaskMachine):
 
 
 class TestTasksInMemory(TaskMachine.TestCase):  # type: ignore[misc, valid-type]
-    settings = tries(120)
+    settings = tries(70, deep=120)
 
 
 class TestTasksOnAFile(FileMachine.TestCase):  # type: ignore[misc, valid-type]

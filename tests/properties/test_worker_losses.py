@@ -87,7 +87,7 @@ def test_a_commit_whose_reply_is_lost(name: str, pace: str, after: bool) -> None
             return
 
 
-@tries(150)
+@tries(90, deep=150)
 @given(
     cases(), st.integers(0, 2**32), st.integers(1, 12), st.booleans(), st.sampled_from(list(PACES.values()))
 )
@@ -102,7 +102,7 @@ def test_random_programs_outlive_a_lost_reply(
     lives.end()
 
 
-@tries(100)
+@tries(60, deep=100)
 @given(cases(), st.integers(0, 2**32), st.integers(1, 40), st.sampled_from(list(PACES.values())))
 def test_random_programs_outlive_a_read_that_fails(case: Case, seed: int, read: int, pace: Pace) -> None:
     trial, lives = Trial.of(case), Lives(kind=LossyStore)

@@ -51,7 +51,7 @@ def drive_worker(
     names = sorted(event_returns(trial.program.compiled["program"]))
     in_hand: list[TaskDefinition] = []
     runs = unfinished(trial, store, root)
-    _evaluate(held, runs)
+    _evaluate(store, held, runs)
     for _ in range(10_000):
         claimed = []
         for run in runs:
@@ -64,6 +64,7 @@ def drive_worker(
         try:
             store_results(evaluator, held, [answered(trial, task) for task in tasks])
         except StoreUnavailable:  # as after any other trouble, the worker tries again
+            _give_back(store, held)
             held.store()
         if not (claimed or tasks):
             runs = unfinished(trial, store, root)
@@ -75,16 +76,25 @@ def drive_worker(
                 outside.do_some(run, tasks=False)
             if trial.starts_runs:  # the end of one may be stored without its parent being told
                 reclaim(evaluator)
-            _evaluate(held, runs)
+            _evaluate(store, held, runs)
     raise AssertionError("the run does not come to its end")
 
 
-def _evaluate(held: HeldRuns, runs: list[RunDefinition]) -> None:
+def _evaluate(store: PersistenceAPI, held: HeldRuns, runs: list[RunDefinition]) -> None:
     for run in runs:
         try:
             held.advance(run.workflow_id)
         except StoreUnavailable:
+            _give_back(store, held)
             held.advance(run.workflow_id)
+
+
+def _give_back(store: PersistenceAPI, held: HeldRuns) -> None:
+    """Release the runs that became ours without our hearing of it; a worker's `StrayClaims` does so after a while."""
+    for asked in held.take_unanswered():
+        run = store.get_run(asked)
+        if run is not None and run.owner == store.owner_id:
+            store.release_run(run)
 
 
 def answered(trial: Trial, task: TaskDefinition) -> TaskResult:

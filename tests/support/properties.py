@@ -8,13 +8,14 @@ from hypothesis import HealthCheck, settings
 
 _USUAL = 100
 _FACTOR = os.environ.get("AFL_EXPLORE", "")
+EXPLORING = bool(_FACTOR)
 
 
-def tries(examples: int) -> settings:
-    """Settings for a property that needs about this many examples."""
+def tries(examples: int, *, deep: int = 0) -> settings:
+    """Settings for a property that needs about this many examples, or `deep` as the base of an exploration."""
     return settings(
-        max_examples=examples * int(_FACTOR or 1),
-        derandomize=not _FACTOR,
+        max_examples=max(examples, deep) * int(_FACTOR) if EXPLORING else examples,
+        derandomize=not EXPLORING,
         deadline=None,
         database=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

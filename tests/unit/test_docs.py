@@ -17,10 +17,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from support.command_line import Afl, afl, environment
+from support.warm_processes import WarmPopen
 
 from afl.cli.app import COMMANDS
 from afl.operations.program.sources import examine, from_text
@@ -61,6 +62,7 @@ LINKING = [
     *(ROOT / f"{name}.md" for name in ("README", "CONTRIBUTING", "SECURITY")),
     *sorted((ROOT / "docs").glob("*.md")),
 ]
+_POPEN = subprocess.Popen
 _BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _FILE = re.compile(r"^(?://|#) (\S*\.(?:afl|py|env|yml))\n")
 _LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]+))?\)")
@@ -96,12 +98,10 @@ def assert_printed(out: str, expected: str, where: str) -> None:
 @pytest.fixture
 def background(tmp_path: Path) -> Iterator[Callable[[list[str]], None]]:
     """Starts `afl` processes; at the end they are told to stop, and must do so without complaint."""
-    started: list[subprocess.Popen[bytes]] = []
+    started: list[WarmPopen] = []
 
     def start(args: list[str]) -> None:
-        started.append(
-            subprocess.Popen([sys.executable, "-m", "afl", *args], cwd=tmp_path, env=environment())
-        )
+        started.append(WarmPopen(["-m", "afl", *args], cwd=tmp_path, env=environment()))
 
     yield start
     for process in started:
@@ -127,6 +127,14 @@ def run_pytest(args: list[str]) -> str:
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *args]
     env = environment(PYTEST_DISABLE_PLUGIN_AUTOLOAD="1")
     return subprocess.run(command, env=env, stdout=subprocess.PIPE, text=True, timeout=300).stdout
+
+
+def popen(command: list[str], **options: Any) -> subprocess.Popen[Any]:
+    """`subprocess.Popen` as the pages use it: our own programs start from a parent that has everything imported."""
+    if command[:3] != [sys.executable, "-m", "afl"]:
+        return _POPEN(command, **options)
+    assert options.pop("text")
+    return WarmPopen(command[1:], **options)
 
 
 def run_commands(example: Example, where: str, afl: Afl, background: Callable[[list[str]], None]) -> None:
@@ -160,7 +168,10 @@ def test_the_examples_of_a_page(
             report = examine(from_text(example.text, where))
             assert report.diagnostics == [], where
         elif example.kind == "python":
-            exec(compile(example.text, where, "exec", dont_inherit=True), {"__name__": "example"})
+            code = compile(example.text, where, "exec", dont_inherit=True)
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(subprocess, "Popen", popen)
+                exec(code, {"__name__": "example"})
         elif example.kind == "console":
             run_commands(example, where, afl, background)
         ran += 1

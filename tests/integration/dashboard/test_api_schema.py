@@ -22,6 +22,7 @@ from schemathesis.specs.openapi.checks import (
 )
 from support.dashboards import API, SOURCE, TOKENS, served, settings_for, with_users
 from support.principals import running_principal
+from support.properties import EXPLORING
 
 from afl.dashboard.api.description import description
 from afl.operations.access import Role
@@ -31,10 +32,11 @@ from afl.operations.work import remote_polls
 # What is refused for its meaning (a source that does not compile) fits the schema all the same: the check that good
 # data is accepted would call that wrong.
 CHECKS = {"positive_data_acceptance": {"enabled": False}, "ignored_auth": {"enabled": False}}
+OTHER_PHASES = {"examples": {"enabled": False}, "stateful": {"enabled": False}}
 CONFIG = {
     "seed": 7,
     "checks": CHECKS,
-    "phases": {"examples": {"enabled": False}, "stateful": {"enabled": False}},
+    "phases": OTHER_PHASES,
     "generation": {"deterministic": True, "max-examples": 4, "no-shrink": True, "database": "none"},
 }
 
@@ -66,9 +68,12 @@ def guarded(folder: Path, redis_url: str) -> Iterator[str]:
         yield url
 
 
-def test_everything_is_answered_as_described(address: str) -> None:
-    """No error of the server, no status, kind or shape of an answer that is not described, nothing wrong accepted."""
-    schema = schemathesis.openapi.from_dict(description(), config=SchemathesisConfig.from_dict(CONFIG))
+def asked_and_wrong(address: str, off: str, labels: set[str]) -> tuple[set[str], list[str]]:
+    """Which of the operations were asked without one phase, and what was wrong with the answers."""
+    phases = {**OTHER_PHASES, off: {"enabled": False}}
+    config = SchemathesisConfig.from_dict({**CONFIG, "phases": phases})
+    schema = schemathesis.openapi.from_dict(description(), config=config)
+    schema = schema.include(lambda ctx: ctx.operation.label in labels)
     schema.config.update(base_url=address)
     asked: set[str] = set()
     problems: list[str] = []
@@ -81,8 +86,24 @@ def test_everything_is_answered_as_described(address: str) -> None:
             raise event.exception
         elif isinstance(event, events.EngineFinished):
             problems += [f"{each.operation}: {each.title}: {each.message}" for each in event.failures]
-    assert problems == []
-    assert asked == {f"{each.method} {API}{each.path}" for each in PUBLIC}
+    return asked, problems
+
+
+LABELS = [f"{each.method} {API}{each.path}" for each in PUBLIC]
+
+
+def test_everything_is_answered_as_described(address: str) -> None:
+    """No error of the server, no status, kind or shape of an answer that is not described, nothing wrong accepted.
+
+    Of every operation each parameter is left out, of another type, and at and beyond each limit.
+    """
+    assert asked_and_wrong(address, "fuzzing", set(LABELS)) == (set(LABELS), [])
+
+
+def test_random_requests_are_answered_as_described(address: str) -> None:
+    """All operations have one reader of requests: every third of them will do, unless the tests explore."""
+    chosen = set(LABELS if EXPLORING else LABELS[::3])
+    assert asked_and_wrong(address, "coverage", chosen) == (chosen, [])
 
 
 def nested(kind: type, depth: int) -> Any:

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from afl.kernel.clock import steady_ms, wall_ms
 from afl.kernel.database.base import Database, Row, Transaction
+from afl.kernel.database.memory_images import Made, copy_tables, keep_tables, made_of
 from afl.kernel.database.migration import ensure
 from afl.kernel.database.queries import Query, queries
 from afl.kernel.database.schema import Schema
@@ -94,6 +95,8 @@ class MemoryDatabase(Database):
         self._turn = threading.Lock()
         self._shift = wall_ms() - steady_ms()
         self._presence = LonePresence()
+        self._made: tuple[Made, ...] = ()  # all tables there are, as long as there were as many writes
+        self._writes = 0
         super().__init__(url)
 
     @property
@@ -101,7 +104,29 @@ class MemoryDatabase(Database):
         return self._presence
 
     def ensure(self, schema: Schema) -> None:
-        ensure(self, schema)
+        if self._writes > len(self._made) or schema.name in (name for name, *_ in self._made):
+            ensure(self, schema)
+            return
+        made = (*self._made, made_of(schema))
+        if not self._copied(made):
+            ensure(self, schema)
+            with self._turn:
+                if self._writes == len(made) and self._made == made[:-1]:
+                    self._made = made
+                    keep_tables(made, self._connection)
+
+    def _copied(self, made: tuple[Made, ...]) -> bool:
+        """Copy the tables, if nobody has written meanwhile."""
+        thread = self._enter()
+        try:
+            with self._turn:
+                untouched = self._writes == len(self._made) and self._made == made[:-1]
+                if not untouched or not copy_tables(made, self._connection):
+                    return False
+                self._made, self._writes = made, len(made)
+                return True
+        finally:
+            self._inside.discard(thread)
 
     def now(self) -> int:
         return steady_ms() + self._shift
@@ -112,6 +137,7 @@ class MemoryDatabase(Database):
 
     def _write(self, work: Callable[[Transaction], T], durable: bool) -> T:
         with self._turn:
+            self._writes += 1
             return self._transact(work, SqliteTransaction(self._connection, self.url, self._shift))
 
     def _transact(self, work: Callable[[Transaction], T], tx: SqliteTransaction) -> T:
