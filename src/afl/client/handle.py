@@ -36,12 +36,12 @@ class RunHandle:
         """The outputs of the run, as soon as it is over.
 
         Raises RunFailed or RunCanceled if it did not complete, and TimeoutError after `timeout` seconds; the run
-        itself goes on then.
+        itself continues then.
         """
         return outputs_of(self._calls.end_of(self.id, timeout))
 
     def status(self) -> RunLine:
-        """Where the run stands: its state, its times, how many of its steps wait, its error."""
+        """The state of the run, its times, how many of its steps wait, its error."""
         return (self.show()).line
 
     def show(self) -> RunView:
@@ -53,7 +53,7 @@ class RunHandle:
         return list((self.show()).tree.root.children)
 
     def why(self) -> Reason:
-        """Why the run does not go on, or that it does; and what to do about it."""
+        """Why the run is stuck, or that it is not, and what to do about it."""
         return self._calls.call(why, self.id)
 
     def logs(
@@ -78,8 +78,8 @@ class RunHandle:
     def events(self, *, after: str = "") -> Iterator[RunEvent]:
         """What happens in the run: steps that start, wait, complete or fail, its log and progress, its end.
 
-        From its beginning, or from the `position` of an event that was seen before, until the run is over. Who reads on
-        from a position misses nothing and repeats nothing.
+        From its beginning, or from the `position` of an event that was seen before, until the run is over. Reading
+        on from a position misses nothing and repeats nothing.
         """
         while True:
             page = self._calls.next_page(read_events, self.id, after, wait=True)

@@ -58,7 +58,7 @@ class Turns:
             if delivered is not None:
                 return delivered
             if left() <= 0:
-                raise TimeoutError(f"turn {turn} was not over after {timeout} seconds; it goes on")
+                raise TimeoutError(f"turn {turn} had not ended after {timeout} seconds; it continues")
 
     @overload
     def ask(self, agent: str, text: str, *, result: type[T], timeout: float | None = None) -> T: ...
@@ -89,7 +89,7 @@ class Turns:
     def events(self, turn: str, *, after: str = "") -> Iterator[AgentEvent]:
         """What happens in a turn of any worker: its steps, what its model says, its calls and results, its end.
 
-        From its beginning, or from the `position` of an event that was seen before, until the turn is over. Who reads
+        From its beginning, or from the `position` of an event that was seen before, until the turn is over. Reading
         on from a position misses nothing and repeats nothing.
         """
         while True:

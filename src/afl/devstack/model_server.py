@@ -155,7 +155,7 @@ class _Conversation(BaseHTTPRequestHandler):
         try:
             request = json.loads(body)
         except ValueError as error:
-            return self._refuse(form, Fault(400, f"the body is no JSON: {error}"))
+            return self._refuse(form, Fault(400, f"the body is not JSON: {error}"))
         self._say(form, request, self.server.api.answer(request, form))
 
     def _say(self, form: ApiFormat, request: Json, spoken: Said | Fault) -> None:

@@ -329,7 +329,7 @@ class Agents:
 
     def events(self, turn: TurnRef, *, after: str = "") -> AsyncGenerator[AgentEvent, None]:
         """What happens in a turn of any worker, until it is over: from its beginning, or from the `position` of an
-        event that was seen before. Who reads on from a position misses nothing and repeats nothing.
+        event that was seen before. Reading on from a position misses nothing and repeats nothing.
         """
         return follow_turn(self.engine, turn, after)
 

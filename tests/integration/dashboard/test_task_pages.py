@@ -112,7 +112,7 @@ def test_a_task_says_why_it_does_not_move(house: Visitors) -> None:
     assert "No live server serves t.Double" in text.replace("no live", "No live")
     assert MARKUP in text
     assert "task-unserved" in text
-    assert "several tasks begin with" in house.viewer.read(f"/tasks/{task.uuid[:2]}", 422)
+    assert "several tasks start with" in house.viewer.read(f"/tasks/{task.uuid[:2]}", 422)
     assert "Input" in house.viewer.read(f"/tasks/{task.uuid}/fragment/facts")
 
 

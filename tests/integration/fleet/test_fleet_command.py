@@ -115,7 +115,7 @@ def test_lists_of_workflows_runs_and_agents(fleet: Afl) -> None:
     run_id = json.loads(fleet("fleet", "run", "flow", "--json").out)["run_id"]
     listed = fleet("fleet", "list")
     assert re.search(r"^flow +Flow +4 +word\?, code\?", listed.out, re.MULTILINE)
-    assert "bad.yml:2: taks: is no key of a workflow; did you mean 'tasks'?" in listed.err
+    assert "bad.yml:2: taks: is not a key of a workflow; did you mean 'tasks'?" in listed.err
     told = json.loads(fleet("fleet", "list", "--json").out)
     assert [each["id"] for each in told["workflows"]] == ["flow", "hello", "slow"]
     assert {each["key"] for each in told["problems"]} == {"tasks", "taks"}

@@ -21,7 +21,7 @@ from afl.turns.store.turn_queries import open_messages, queue_ahead, turn_at_a_g
 from afl.turns.watchdog import DISPATCHED_MS
 from afl.turns.worker.metering import BUDGET_EXCEEDED
 
-_MORE_BUDGET = "Give the agent or the session a larger budget, or ask again when the day is over."
+_MORE_BUDGET = "Give the agent or the session a larger budget, or ask again tomorrow (UTC)."
 _NOTHING = "Nothing to do."
 
 
@@ -87,7 +87,7 @@ class _Place:
 
 def _not_begun(place: _Place, status: InboxStatus) -> TurnReason:
     if status is not InboxStatus.QUEUED:
-        return place.reason("turn-refused", f"its message is {status}, and it never began.", _NOTHING)
+        return place.reason("turn-refused", f"its message is {status}, and it never started.", _NOTHING)
     agent = get_agent(place.tx, place.project, place.agent)
     if agent is None or agent.status != "active":
         return place.reason(
@@ -101,7 +101,7 @@ def _not_begun(place: _Place, status: InboxStatus) -> TurnReason:
     return place.reason(
         "turn-queued",
         f"{place.agent} has one turn at a time and is {head.status} in {head.active_agent_turn_id}{before}.",
-        f"See why that one does not end: afl turns why {head.active_agent_turn_id}",
+        f"See why it does not end: afl turns why {head.active_agent_turn_id}",
     )
 
 
@@ -127,7 +127,9 @@ def _suspended(place: _Place, head: Head) -> TurnReason:
     if not open_:
         messages = open_messages(place.tx, place.project, place.agent)
         found = ", ".join(sorted({str(message.message_type) for message in messages})) or "nothing"
-        sentence = f"what it waited for has been answered ({found} to be read); no worker has resumed it yet."
+        sentence = (
+            f"the calls it waited for have been answered ({found} to be read); no worker has resumed it yet."
+        )
         return place.reason("turn-answered", sentence, _serve(place))
     asked = [each for each in approvals_of_turn(place.tx, place.project, place.turn) if each.status == "open"]
     if asked:

@@ -113,7 +113,7 @@ class TurnView:
 
 
 def show(settings: Settings, name: Turn = "") -> TurnView:
-    """Show a turn as a transcript: what it was asked, its steps, calls and answers, what it delivered."""
+    """Show a turn as a transcript: the question, its steps, calls and results, and the answer."""
 
     with reading(settings) as database:
         now = database.now()

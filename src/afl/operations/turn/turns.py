@@ -134,7 +134,7 @@ def _check_store(settings: Settings) -> None:
     path = unquote(settings.store.removeprefix("sqlite:///"))
     if path != settings.store and not Path(path).exists():
         raise StoreUnavailable(
-            f"there is no store {path} yet; `afl turns worker` or `afl turns chat` makes it, "
+            f"there is no store {path} yet; `afl turns worker` or `afl turns chat` creates it, "
             "or name another with --store"
         )
 
@@ -156,7 +156,7 @@ async def _engine(database: Database, settings: Settings) -> L0Engine:
     try:
         await engine.start(relay=False)
     except BusUnavailable as error:
-        _log.warning("%s; workers will find what is asked of them by themselves", error)
+        _log.warning("%s; workers will find new messages by polling", error)
         engine = L0Engine(database, LocalBus(database), engine.limits)
         await engine.start(relay=False)
     return engine
@@ -179,7 +179,7 @@ def send(
     *,
     fields: Mapping[str, str] | None = None,
     result: Annotated[
-        Mapping[str, Any] | None, about("A JSON schema that the result must fit; `title` is its name.")
+        Mapping[str, Any] | None, about("A JSON schema for the result; `title` is its name.")
     ] = None,
     after: str = "",
     correlation: str | None = None,
@@ -218,9 +218,9 @@ def wait(settings: Settings, turn: TurnRef, timeout: float | None = None) -> Del
 
 def agents(
     settings: Settings,
-    sessions: Annotated[bool, about("Those that act for an agent in a session, too.")] = False,
+    sessions: Annotated[bool, about("Include those that act for an agent in a session.")] = False,
 ) -> list[AgentLine]:
-    """List the agents of a project: where each one is, and what waits for it."""
+    """List the agents of a project: the state of each, and how many messages wait for it."""
 
     def look(tx: Transaction) -> list[AgentLine]:
         heads = {head.agent_id: head for head in list_heads(tx, settings.project)}
@@ -314,7 +314,7 @@ def find_turn(tx: Transaction, project: str, name: str = "") -> TurnRef:
     if len(found) == 1:
         return TurnRef(project, found[0][1], found[0][0])
     if found:
-        raise InputError(f"several turns begin with {name!r}: {', '.join(turn for turn, _ in found)} ...")
+        raise InputError(f"several turns start with {name!r}: {', '.join(turn for turn, _ in found)} ...")
     raise InputError(
         f"project {project} has no turn and no agent {name!r}; `afl turns list` shows the latest"
     )
@@ -346,7 +346,7 @@ def _latest(tx: Transaction, project: str, agent: str) -> TurnRef:
     rows = latest_turns(tx, project, agent, 1)
     if not rows:
         whose = f"agent {agent} of project {project}" if agent else f"project {project}"
-        raise InputError(f"{whose} has had no turn yet; `afl turns send AGENT TEXT` asks for one")
+        raise InputError(f"{whose} has had no turn yet; `afl turns send AGENT TEXT` requests one")
     return TurnRef(project, rows[0].agent_id, rows[0].agent_turn_id)
 
 

@@ -211,7 +211,7 @@ def _time(text: Any) -> datetime | date:
         found = datetime.fromisoformat(written)
     except ValueError:
         raise ValueError(
-            f"{written[:40]!r} is no ISO time; write 2026-11-16 or 2026-11-16T10:00:00+01:00"
+            f"{written[:40]!r} is not an ISO time; write 2026-11-16 or 2026-11-16T10:00:00+01:00"
         ) from None
     if found.tzinfo is None:
         raise ValueError(f"{written[:40]!r} has no zone; append Z or +01:00")

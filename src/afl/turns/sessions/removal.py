@@ -11,7 +11,7 @@ from afl.turns.sessions.records import Q, SessionRow, get_session
 
 
 class NotPublished(InputError):
-    """The end of a turn is yet to be published; that takes moments, while a worker runs."""
+    """The end of a turn is not published yet; a running worker does that within moments."""
 
 
 @dataclass(frozen=True, slots=True)
