@@ -88,7 +88,7 @@ def _format(template: Any, *values: Any) -> str:
             return match[0][0]
         if match[1] is None:
             raise ValueError(
-                f"'{match[0]}' at position {match.start()} is no field; write '{match[0] * 2}' for itself"
+                f"'{match[0]}' at position {match.start()} is not a field; write '{match[0] * 2}' for itself"
             )
         number = int(match[1]) if match[1] else position
         position += not match[1]
@@ -114,7 +114,7 @@ def _parsed_number(text: Any) -> float | int:
         number = int(written) if re.fullmatch(r"[+-]?\d{1,19}", written) else float(written)
         in_range(number)
     except ValueError:
-        raise ValueError(f"{written[:40]!r} is no number") from None
+        raise ValueError(f"{written[:40]!r} is not a number") from None
     return number
 
 
