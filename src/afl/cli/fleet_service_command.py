@@ -104,7 +104,7 @@ def agent(
 ) -> None:
     """Fetch runs and start their processes, until stopped.
 
-    SIGTERM and Ctrl+C let it finish what it runs; a second one ends that too. It goes on through an outage of the
+    SIGTERM and Ctrl+C let it finish what it runs; a second one ends that too. It survives an outage of the
     principal, and exits with 1 when nothing is left to run and the principal stays away.
 
     [bold]Examples[/bold]

@@ -95,19 +95,19 @@ class AsyncRunHandle:
         return await self._calls.call(cancel, self.id)
 
     async def pause(self) -> Change:
-        """Stop the run where it stands. Tasks that run go on, and their results wait."""
+        """Pause the run. Running tasks continue, and their results wait."""
         return await self._calls.call(pause, self.id)
 
     async def unpause(self) -> Change:
-        """Let the paused run go on."""
+        """Continue the paused run."""
         return await self._calls.call(unpause, self.id)
 
     async def retry(self, step: str = "") -> Retried:
-        """Try what failed again, in the whole run or in one step. What is done stays done."""
+        """Retry failed steps of the whole run, or one step. Completed steps stay completed."""
         return await self._calls.call(retry, f"{self.id}/{step}" if step else self.id)
 
     async def rerun(self, inputs: Mapping[str, Any] | None = None, *, id: str = "") -> AsyncRunHandle:
-        """Start the run again, as a new one, with its inputs; those that are given replace its own."""
+        """Start the run again, as a new one, with its inputs; given inputs replace them."""
         started = await self._calls.call(rerun, self.id, inputs, id=id)
         return type(self)(self._calls, started.run, started.workflow)
 
@@ -120,7 +120,7 @@ class AsyncRunHandle:
         source: str = "",
         id: str = "",
     ) -> AsyncRunHandle:
-        """Start the run again from a step, as a new one that keeps the results of all that does not depend on it.
+        """Start the run again from a step, as a new one that keeps the results of steps that do not depend on it.
 
         `inputs` are those of the step, `results` those of steps that are kept, `source` is another program.
         """
@@ -134,7 +134,7 @@ class AsyncRunHandle:
         return await self._calls.call(send_signal, self.id, name, value, id=id)
 
     async def compare(self, other: str = "") -> RunComparison:
-        """This run beside another one, what differs first; without a name, behind the run that it repeats."""
+        """This run compared with another one, differences first. Default: the run that it repeats."""
         return await self._calls.call(compare_runs, self.id, other)
 
     async def query(self, name: str) -> Any:

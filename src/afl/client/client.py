@@ -136,12 +136,12 @@ class Client:
         name: str = "",
         shutdown_seconds: float = 30,
     ) -> Worker:
-        """A worker in this process, at work while its `async with` block lasts.
+        """A worker in this process, until its `async with` block exits.
 
         `handlers` are a map of functions by facet name, a function marked with @handler, an object with marked
-        methods, a module, or a list of such. Without any it only evaluates runs, for workers elsewhere. At most
-        `concurrency` tasks are worked on at a time. By a server it takes handlers, a token of the role `worker`, and
-        a runner on the store, which evaluates the runs.
+        methods, a module, or a list of these. Without any it only evaluates runs, for workers elsewhere. At most
+        `concurrency` tasks are worked on at a time. With a server it needs handlers, a token of the role `worker`,
+        and a runner on the store, which evaluates the runs.
         """
         settings = self._calls.settings
         if task_list is not None:

@@ -96,19 +96,19 @@ class RunHandle:
         return self._calls.call(cancel, self.id)
 
     def pause(self) -> Change:
-        """Stop the run where it stands. Tasks that run go on, and their results wait."""
+        """Pause the run. Running tasks continue, and their results wait."""
         return self._calls.call(pause, self.id)
 
     def unpause(self) -> Change:
-        """Let the paused run go on."""
+        """Continue the paused run."""
         return self._calls.call(unpause, self.id)
 
     def retry(self, step: str = "") -> Retried:
-        """Try what failed again, in the whole run or in one step. What is done stays done."""
+        """Retry failed steps of the whole run, or one step. Completed steps stay completed."""
         return self._calls.call(retry, f"{self.id}/{step}" if step else self.id)
 
     def rerun(self, inputs: Mapping[str, Any] | None = None, *, id: str = "") -> RunHandle:
-        """Start the run again, as a new one, with its inputs; those that are given replace its own."""
+        """Start the run again, as a new one, with its inputs; given inputs replace them."""
         started = self._calls.call(rerun, self.id, inputs, id=id)
         return type(self)(self._calls, started.run, started.workflow)
 
@@ -121,7 +121,7 @@ class RunHandle:
         source: str = "",
         id: str = "",
     ) -> RunHandle:
-        """Start the run again from a step, as a new one that keeps the results of all that does not depend on it.
+        """Start the run again from a step, as a new one that keeps the results of steps that do not depend on it.
 
         `inputs` are those of the step, `results` those of steps that are kept, `source` is another program.
         """
@@ -133,7 +133,7 @@ class RunHandle:
         return self._calls.call(send_signal, self.id, name, value, id=id)
 
     def compare(self, other: str = "") -> RunComparison:
-        """This run beside another one, what differs first; without a name, behind the run that it repeats."""
+        """This run compared with another one, differences first. Default: the run that it repeats."""
         return self._calls.call(compare_runs, self.id, other)
 
     def query(self, name: str) -> Any:

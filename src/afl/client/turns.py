@@ -25,7 +25,7 @@ _LONG_POLL_SECONDS = 2.0
 
 
 class Turns:
-    """Turns of agents: ask for one, wait for what it delivers, look at it, end it."""
+    """Turns of agents: request one, wait for its result, inspect it, end it."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -40,7 +40,7 @@ class Turns:
         after: str = "",
         channel: str = "public",
     ) -> TurnRef:
-        """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote.
+        """Request a turn of an agent, for workers to execute. With `after` it reads what that turn read and wrote.
 
         Its result must have `fields`, or be of the type `result`: a pydantic model, a dataclass, a TypedDict.
         """
@@ -50,7 +50,7 @@ class Turns:
         )
 
     def result(self, turn: str, *, timeout: float | None = None) -> Delivered:
-        """What a turn delivers, as soon as it is over; TimeoutError after so many seconds."""
+        """What a turn delivers, as soon as it ends; TimeoutError after `timeout` seconds."""
         left = self._calls.countdown(timeout)
         while True:
             seconds = min(left(), _LONG_POLL_SECONDS)
@@ -71,16 +71,16 @@ class Turns:
     def ask(self, agent: str, text: str, *, result: Any = None, timeout: float | None = None) -> Any:
         """Ask an agent for a turn, and return what it delivers; with `result`, a value of that type.
 
-        TurnFailed if the turn does not come to one.
+        TurnFailed if the turn does not produce one.
         """
         turn = self.send(agent, text, result=result)
         delivered = self.result(turn.agent_turn_id, timeout=timeout)
         return delivered if result is None else delivered.value(result)
 
     def stream(self, agent: str, text: str, *, result: Any = None, after: str = "") -> Iterator[AgentEvent]:
-        """Ask an agent for a turn, as `send` does, and tell what happens in it, as `events` does.
+        """Request a turn of an agent, as `send` does, and yield its events, as `events` does.
 
-        Who stops reading does not stop the turn.
+        The turn continues even if nobody reads on.
         """
         turn = self.send(agent, text, result=result, after=after)
         for event in self.events(turn.agent_turn_id):
@@ -103,7 +103,7 @@ class Turns:
             after = page.position
 
     def session(self, session: str, agent: str = "", *, history: Mapping[str, Any] | None = None) -> Session:
-        """A conversation with an id of its own; its first turn makes it, for which it needs to know its agent.
+        """A conversation with an id that you choose; its first turn creates it, which requires the agent.
 
         `history` says how much of it each turn reads: `last` turns, `tokens`, and whether there is a `summary`.
         """
@@ -118,15 +118,15 @@ class Turns:
         return self._calls.call(turn_view.show, turn)
 
     def why(self, turn: str) -> TurnReason:
-        """Why a turn does not go on, and what to do about it."""
+        """Why a turn is stuck, and what to do about it."""
         return self._calls.call(turn_reasons.why, turn)
 
     def stop(self, turn: str, reason: str = "stopped by an operator") -> Stopped:
-        """End a turn, and all that it set off."""
+        """End a turn and everything it started."""
         return self._calls.call(turns.stop, turn, reason)
 
     def agents(self) -> list[AgentLine]:
-        """The agents of the project: where each one is, and what waits for it."""
+        """The agents of the project: the state of each, and how many messages wait for it."""
         return self._calls.call(turns.agents)
 
     def list(self, *, agent: str = "", limit: int = 20) -> list[TurnLine]:

@@ -307,7 +307,7 @@ class Agents:
     ) -> Any:
         """`send`, then `wait`; `on_text` is called with the agent's text while it is streamed.
 
-        With `result` it returns a value of that type; TurnFailed if the turn does not come to one.
+        With `result` it returns a value of that type; TurnFailed if the turn does not produce one.
         """
         async with self.words(agent_id, on_text):
             delivered = await self.wait(await self.send(agent_id, text, result=result, **options))
@@ -322,7 +322,7 @@ class Agents:
             yield
 
     async def stream(self, agent_id: str, text: str, **options: Any) -> AsyncGenerator[AgentEvent, None]:
-        """`send`, then `events`: what happens in the turn, as it happens. Who stops reading does not stop the turn."""
+        """`send`, then `events`: what happens in the turn, as it happens. The turn continues if nobody reads on."""
         turn = await self.send(agent_id, text, **options)
         async for event in self.events(turn):
             yield event

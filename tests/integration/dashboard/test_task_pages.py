@@ -145,7 +145,7 @@ def test_a_silent_server_says_why(house: Visitors) -> None:
     assert "silent" in house.viewer.read("/servers")
     page = house.viewer.read("/servers/server-1")
     assert "Why it does not work" in page
-    assert "its process cannot be seen from here" in page
+    assert "its process cannot be checked from here" in page
 
 
 def test_servers_of_a_group_and_those_that_are_gone(house: Visitors) -> None:

@@ -143,7 +143,7 @@ def test_lines_are_found_by_run_task_time_and_text(fleet: Afl) -> None:
     assert fleet("fleet", "logs", "-i", run_id, "--end", "2020-01-01T00:00:00").out == ""
     assert "needle" in fleet("fleet", "logs", "--since", "1h", "--start", "").out
     assert fleet("fleet", "logs", "--start", "yesterday").code == 1
-    assert "no regular expression" in fleet("fleet", "logs", "--grep", "(").err
+    assert "not a regular expression" in fleet("fleet", "logs", "--grep", "(").err
 
 
 def test_the_tail_prints_lines_as_they_come_and_ends_with_an_interrupt(fleet: Afl, tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ class RunEvent:
 
     @property
     def ends_run(self) -> bool:
-        """Whether the run is over by it."""
+        """Whether the run ends with it."""
         return self.kind in ENDS
 
     def __str__(self) -> str:

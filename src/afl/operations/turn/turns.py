@@ -185,7 +185,7 @@ def send(
     correlation: str | None = None,
     channel: str = "public",
 ) -> TurnRef:
-    """Ask an agent for a turn, and leave it to workers. `after`: it reads what that turn read and wrote."""
+    """Request a turn of an agent, for workers to execute. `after`: it reads what that turn read and wrote."""
 
     async def work(agents: Agents) -> TurnRef:
         await agents.engine.database.run("read", lambda tx: known_agent(tx, settings.project, agent))
@@ -285,7 +285,7 @@ def stop(
     name: Annotated[str, about("A turn, or the agent whose turn is to end.")],
     reason: Annotated[str, about("Why, for those who read it later.")] = "stopped by an operator",
 ) -> Stopped:
-    """End a turn, and all that it set off. It ends as canceled, with what there is by then."""
+    """End a turn and everything it started. It ends as canceled, with what there is by then."""
 
     async def work(agents: Agents) -> Stopped:
         return await stop_named(agents, name, reason)

@@ -40,7 +40,7 @@ class ProgramMisfit(
     def __init__(self, problems: list[str]) -> None:
         shown = "".join(f"\n  {each}" for each in problems[:_SHOWN])
         more = f"\n  and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        super().__init__(f"the program does not fit the steps that are kept:{shown}{more}")
+        super().__init__(f"the program does not match the steps that are kept:{shown}{more}")
         self.problems = problems
 
 
