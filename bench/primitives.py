@@ -53,7 +53,7 @@ def measure(report: Report, place: Place) -> None:
 
 
 def begun(store: PersistenceAPI, source: str, inputs: list[dict[str, int]]) -> list[WorkflowId]:
-    """Runs of a workflow, each as far as it comes by itself."""
+    """Runs of a workflow, each as far as possible by itself."""
     evaluator = Evaluator(store)
     program = evaluator.programs.of("W", programs.compiled(source))
     evaluator.programs.store(program)

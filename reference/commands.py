@@ -37,7 +37,7 @@ def render() -> str:
     lines = [
         "# Command line",
         "",
-        "Made from the commands themselves; do not edit it by hand, `make docs` writes it. `afl COMMAND --help`",
+        "Generated from the commands by `make docs`; do not edit this page by hand. `afl COMMAND --help`",
         "shows the same in the terminal.",
         "",
         *_prose(inspect.getdoc(root) or ""),
@@ -103,7 +103,7 @@ def _section(command: Command) -> list[str]:
 
 def _example(line: str) -> str:
     """A command as a shell takes it: what help says beside it is a comment there."""
-    return re.sub(r"(?<=\S) {2,}", "  # ", line.strip(), count=1)
+    return re.sub(r"(?<=\S) {2,}", "  # ", line.strip(), count=1).replace("\\[", "[")
 
 
 def _prose(text: str) -> list[str]:

@@ -32,9 +32,9 @@ def render() -> str:
     lines = [
         "# Errors",
         "",
-        "Made from the classes themselves; do not edit it by hand, `make docs` writes it.",
+        "Generated from the classes by `make docs`; do not edit this page by hand.",
         "",
-        "Every error that AgentFlow raises on purpose descends from `AgentFlowError`. Its text is written for a",
+        "Every error that AgentFlow raises on purpose derives from `AgentFlowError`. Its text is written for a",
         "person: what was wrong, where, and what was expected. `code` names the kind for programs, the same in",
         "Python (`error.code`) and in the answers of the HTTP API; `hint` says what to do. The command line",
         "prints the text to standard error and exits with 1, or with 2 for wrong usage; `AFL_DEBUG=1` shows the",

@@ -19,8 +19,8 @@ def render() -> str:
     lines = [
         "# HTTP API: reference",
         "",
-        "Made from the API's own description; do not edit it by hand, `make docs` writes it. A server has the same",
-        "as OpenAPI 3.1 at `/api/v1/openapi.json`. [The guide](http-api.md) tells how to use it.",
+        "Generated from the API's own description by `make docs`; do not edit this page by hand. A server has the",
+        "same as OpenAPI 3.1 at `/api/v1/openapi.json`. [The guide](http-api.md) explains how to use it.",
         "",
         *page.contents(),
         *page.refusals(),

@@ -16,6 +16,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from support.authorities import trust_one_authority
 from support.chromium import MISSING, find_chromium, is_required
 from support.databases import (
     EmptyMongo,
@@ -41,6 +42,7 @@ _SERVERS = pytest.StashKey[SessionServers]()
 _MESSAGE = "afl_servers"
 be_the_usual()  # before any test is read
 keep_files_in_memory()  # before any folder is made
+trust_one_authority()  # before any process is started
 
 
 def pytest_configure(config: pytest.Config) -> None:

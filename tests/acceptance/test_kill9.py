@@ -70,7 +70,7 @@ def test_a_resumed_run_outlives_a_kill_at_a_crash_point(tmp_path: Path, point: s
     finish(run)
 
 
-# An agent as other programs are: it finds pending work, does it, says so, and lets the run go on.
+# An agent as other programs are: it finds pending work, does it, says so, and continues the run.
 AGENT = """
 import sys
 from afl.runtime.evaluator import Evaluator

@@ -9,6 +9,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+from support.authorities import trusting_the_usual
 from support.command_line import environment
 
 from afl import __version__
@@ -18,7 +19,8 @@ UV = Path(sys.executable).parent / "uv"
 
 
 def uv(*args: str | Path) -> None:
-    done = subprocess.run([UV, *args], capture_output=True, text=True, timeout=120, check=False)
+    env = trusting_the_usual()
+    done = subprocess.run([UV, *args], capture_output=True, text=True, timeout=120, check=False, env=env)
     assert done.returncode == 0, done.stderr
 
 

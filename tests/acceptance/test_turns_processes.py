@@ -108,7 +108,7 @@ def test_a_turn_at_work_is_stopped(client: OperationsClient) -> None:
     turn = client.afl("send", "porter", "wait").strip()
     eventually((client.folder / "waiting").exists, worker.said)
     assert "a worker runs step 1" in client.afl("why", "porter")
-    assert "is asked to end" in client.afl("stop", "porter", "--reason", "enough")
+    assert "was told to stop" in client.afl("stop", "porter", "--reason", "enough")
     eventually(lambda: json.loads(client.afl("show", turn, "--json"))["turn"]["over"], worker.said)
     shown = json.loads(client.afl("show", turn, "--json"))
     assert (shown["turn"]["status"], shown["turn"]["error_code"]) == ("canceled", "stopped")

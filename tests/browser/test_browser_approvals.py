@@ -42,7 +42,7 @@ def test_an_answer_that_does_not_fit_is_refused(
     question(page, live, seeds.priced)
     page.get_by_label("price").fill("a lot")
     page.get_by_role("button", name="Approve").click()
-    expect(page.get_by_role("alert").first).to_contain_text("not fit")
+    expect(page.get_by_role("alert").first).to_contain_text("invalid")
     expect(page.get_by_label("price")).to_have_attribute("aria-invalid", "true")
     assert live.run(seeds.priced).state == "running"
 

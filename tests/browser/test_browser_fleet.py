@@ -61,7 +61,7 @@ def test_a_run_is_started_and_its_lines_stream_in(page: Page, live: LiveSystem, 
     live.open_gate("fleet-gate")
     expect(lines(page)).to_contain_text("the count is over")
     expect(task(page, "end", "completed")).to_be_visible()
-    expect(page.get_by_role("region", name="How the run stands")).to_contain_text("completed")
+    expect(page.get_by_role("region", name="State of the run")).to_contain_text("completed")
 
 
 def test_a_parameter_that_is_missing_is_named(page: Page, live: LiveSystem, seeds: Seeds) -> None:
@@ -75,4 +75,4 @@ def test_a_run_is_canceled(page: Page, live: LiveSystem, seeds: Seeds) -> None:
     start_gated(page, "never-opened")
     expect(lines(page)).to_contain_text("at gate never-opened")
     confirm(page, page.get_by_role("button", name="Cancel"))
-    expect(page.get_by_role("region", name="How the run stands")).to_contain_text("canceled")
+    expect(page.get_by_role("region", name="State of the run")).to_contain_text("canceled")

@@ -13,7 +13,7 @@ from browser.seeds import Seeds
 
 
 def transcript(page: Page) -> Locator:
-    return page.get_by_role("list", name="What was said and done")
+    return page.get_by_role("list", name="Transcript")
 
 
 def test_agents_and_turns_are_listed(page: Page, seeds: Seeds) -> None:

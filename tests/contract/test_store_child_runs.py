@@ -242,7 +242,7 @@ def test_an_id_in_use_fails_the_step_and_leaves_nothing(store: PersistenceAPI) -
     parent = get(store, PARENT)
     assert error_of(parent) == (
         "RunExists",
-        "there is a run order-7 already; a child run needs an id of its own",
+        "there is a run order-7 already; a child run needs a new id",
     )
     assert store.get_tasks_by_workflow(PARENT) == []
     assert (get(store, ORDER).inputs["item"], get(store, ORDER).parent_step) == ("mine", "")

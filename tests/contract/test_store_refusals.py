@@ -1,7 +1,7 @@
 """What refuses a commit leaves every table as it was.
 
 The commit has an effect only if the stored run still has the epoch that the changes name; a task closed in it must
-still be held under its own. A value that is no plain data refuses it before anything is written, an id that is taken
+still be held under its own. A value that is not plain data refuses it before anything is written, an id that is taken
 while it is.
 """
 

@@ -97,7 +97,7 @@ def test_server_sent_events_go_on_after_the_last_one(server: tuple[str, str]) ->
                     if event["event"] == "text":
                         model.go_on()
             wrong = await http.get(path, headers={**accept, "Last-Event-ID": "x"})
-            assert (wrong.status_code, "no position" in wrong.text) == (422, True)
+            assert (wrong.status_code, "not the position" in wrong.text) == (422, True)
             page = (await http.get(path, params={"after": seen[-2]["id"]})).json()
             assert ([each["kind"] for each in page["events"]], page["over"]) == (["result"], True)
         data = [json.loads(event["data"]) for event in seen]

@@ -40,6 +40,13 @@ OLD = (
     "goes on without you",
     "has all of that",
     "may look, and not",
+    "needs long for",
+    "what does not fit fails",
+    "as far as it comes",
+    "whoever is there",
+    "takes up again",
+    "by whom is said",
+    "no must",
 )
 # British spellings. asyncio, AnyIO, Textual and ARIA have names of their own, which are left out below.
 BRITISH = re.compile(

@@ -23,7 +23,7 @@ from afl.runtime.program.values import TypeSpec, type_text
 
 
 class NotReady(
-    AgentFlowError, hint="Start or repair the other side that is named; the step goes on by itself."
+    AgentFlowError, hint="Start or repair the other side named in the text; the step continues by itself."
 ):
     """The external system cannot accept a task now; the start is retried until it can."""
 

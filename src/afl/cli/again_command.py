@@ -32,7 +32,7 @@ from afl.operations.run.rerun import rerun as start_again
     """,
 )
 def rerun(started: Submitted) -> None:
-    say(f"Started {started.workflow} again; the next server begins it (or: afl resume {started.run})")
+    say(f"Started {started.workflow} again; the next server starts it (or: afl resume {started.run})")
     typer.echo(started.run)
 
 
@@ -49,7 +49,7 @@ def fork(
             "-s",
             metavar="NAME=VALUE",
             callback=options.checked_pairs,
-            help="An input of the step, parsed as JSON if that fits its type. Repeatable.",
+            help="An input of the step, parsed as JSON if its type allows. Repeatable.",
         ),
     ] = None,
     results: Annotated[
@@ -62,18 +62,18 @@ def fork(
         ),
     ] = None,
     program: Annotated[
-        Path | None, typer.Option("--program", metavar="FILE", help="Go on with another program.")
+        Path | None, typer.Option("--program", metavar="FILE", help="Continue with another program.")
     ] = None,
     libraries: options.Libraries = None,
-    run_id: Annotated[str, typer.Option("--id", metavar="ID", help="An id of its own.")] = "",
+    run_id: Annotated[str, typer.Option("--id", metavar="ID", help="The id of the new run.")] = "",
     store: options.Store = None,
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Start a run again from a step, as a new run, and print its id.
 
-    It keeps every completed step that does not depend on that one, and executes
-    all others again. The run itself is not changed.
+    It keeps every completed step that does not depend on that step, and executes
+    all others again. The original run is not changed.
 
     [bold]Examples[/bold]
 

@@ -59,8 +59,8 @@ def agent(
 ) -> None:
     """Work on tasks with the functions of a module, until stopped.
 
-    Runs that were submitted are taken up here as well: one agent is enough to begin with, and any number
-    of them, on any machine that reaches the store, share the work. SIGTERM and Ctrl+C end it gracefully.
+    It also evaluates submitted runs: one agent is enough to start with, and any number
+    of them, on any machine that can reach the store, share the work. SIGTERM and Ctrl+C end it gracefully.
 
     [bold]Examples[/bold]
 
@@ -79,7 +79,7 @@ def agent(
 def runner(
     modules: Annotated[
         list[str] | None,
-        typer.Option("--agent", metavar="MODULE[:NAME]", help="Handlers to serve as well. Repeatable."),
+        typer.Option("--agent", metavar="MODULE[:NAME]", help="Handlers to serve in addition. Repeatable."),
     ] = None,
     concurrency: Annotated[int, _CONCURRENCY] = 5,
     topics: Annotated[
@@ -102,10 +102,10 @@ def runner(
     store: options.Store = None,
     quiet: Annotated[bool, _QUIET] = False,
 ) -> None:
-    """Evaluate runs, fire schedules, and look after what others left, until stopped.
+    """Evaluate runs, fire schedules, and take over the work of dead processes, until stopped.
 
     It answers on http://127.0.0.1:8080/health, /status and /metrics (Prometheus), or on the next free port. With
-    --http-host 0.0.0.0 probes of other machines reach it; it asks nobody for a token.
+    --http-host 0.0.0.0, probes on other machines can reach it; it requires no token.
 
     [bold]Examples[/bold]
 

@@ -44,7 +44,7 @@ COMMANDS = {
     "retry": Entry("control_command", "retry", "Retry the failed steps of a run."),
     "rerun": Entry("again_command", "rerun", "Start a run again, with the same or other inputs."),
     "fork": Entry(
-        "again_command", "fork", "Start a run again from a step; what does not depend on it is kept."
+        "again_command", "fork", "Start a run again from a step; steps that do not depend on it are kept."
     ),
     "cancel": Entry("control_command", "cancel", "End a run and its tasks."),
     "pause": Entry("control_command", "pause", "Pause a run."),

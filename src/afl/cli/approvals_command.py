@@ -47,7 +47,9 @@ _Ids = Annotated[
 _Group = Annotated[str, typer.Option("--group", "-g", metavar="NAME", help="All that waits for this group.")]
 _Run = Annotated[str, typer.Option("--run", metavar="RUN", help="All that this run waits for.")]
 _Preview = Annotated[bool, typer.Option("--preview", help="Show what would be answered, and answer nothing.")]
-_Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before several are answered.")]
+_Yes = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask for confirmation before answering several.")
+]
 
 
 @approvals.command("list")
@@ -109,7 +111,7 @@ def approve(
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Approve: the step goes on with what the form has, and what you set.
+    """Approve: the step continues with the values in the form, and those you set.
 
     Several at once are shown first, and you are asked; those that cannot be answered are left out, and named.
 
@@ -156,7 +158,7 @@ def reject(
 ) -> None:
     """Refuse: the step fails with the error type Rejected and your feedback; [bold]catch[/bold] can handle it.
 
-    Where nothing but a yes or no is asked for, the answer is no, and the step goes on with it.
+    If the question is only yes or no, the answer is no, and the step continues with it.
 
     [bold]Examples[/bold]
 

@@ -44,7 +44,7 @@ def _option(flag: str, metavar: str, text: str) -> Any:
 
 
 def bulk(
-    action: Annotated[_Action, typer.Argument(help="What is done to each run.")],
+    action: Annotated[_Action, typer.Argument(help="What to do with each run.")],
     state: Annotated[_State | None, typer.Option("--state", help="Only runs in this state.")] = None,
     workflow: Annotated[str, _option("--workflow", "NAME", "Only runs of this workflow.")] = "",
     tag: Annotated[list[str] | None, _option("--tag", "KEY=VALUE", "Only runs with this tag.")] = None,
@@ -59,16 +59,17 @@ def bulk(
     ] = "",
     min_cost: Annotated[float, _option("--min-cost", "USD", "Only runs that cost at least this.")] = 0,
     max_cost: Annotated[float, _option("--max-cost", "USD", "Only runs that cost at most this.")] = 0,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be hit.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask first.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show the matching runs.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
     store: options.Store = None,
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Retry, rerun, cancel, pause or prune every run that the filters find; at least one of them must be given.
+    """Retry, rerun, cancel, pause or prune every run that matches the filters; at least one filter is required.
 
-    What would be hit is shown first, and asked about. Runs are done one by one, newest first; what was done stays
-    done if the command is interrupted, and the same command goes on with the rest. Exit code 1 if some were not done.
+    The matching runs are shown first, and you are asked to confirm. Runs are processed one by one, newest first; if
+    the command is interrupted, run it again to continue with the rest. The exit code is 1 if some could not be
+    changed.
 
     [bold]Examples[/bold]
 

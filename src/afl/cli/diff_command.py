@@ -26,8 +26,8 @@ _SOURCE = {"+": "green", "-": "red", "@": "cyan"}
     second="SECOND",
     limit="--limit -n",
     examples="""
-        afl diff 01jd9k                         what is different from the run that it repeats
-        afl diff 01jd3v 01jd9k                  what is different in the second run
+        afl diff 01jd9k                         compare with the run that it repeats
+        afl diff 01jd3v 01jd9k                  compare two runs
         afl diff 01jd3v 01jd9k --json | jq .different
     """,
 )

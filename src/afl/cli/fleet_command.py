@@ -49,7 +49,7 @@ fleet.command("run")(run)
 
 @fleet.command("list")
 def list_(host: options.Host = None, port: options.Port = None, as_json: options.AsJson = False) -> None:
-    """List the workflows, and what is wrong in files that are none.
+    """List the workflows, and the mistakes in invalid files.
 
     [bold]Examples[/bold]
 

@@ -231,9 +231,7 @@ class LiveDisplay:
         if hidden:
             rows.append(Text(f"and {hidden} more tasks", "dim"))
         if self._away:
-            rows.append(
-                Text("the principal does not answer; the run goes on, and is asked for again", "yellow")
-            )
+            rows.append(Text("the principal does not answer; the run continues; trying again", "yellow"))
         elif self._standing.run.status in (Status.PENDING, Status.WAITING):
             rows.append(Text(self._standing.run.waits or "waits for an agent with a free place", "yellow"))
         return Group(*rows, _bar(self._standing, now))
@@ -291,7 +289,7 @@ class LineDisplay:
 
     def show(self, news: News) -> None:
         if isinstance(news, Away):
-            self._say_once("the principal does not answer; it is asked again")
+            self._say_once("the principal does not answer; trying again")
             return
         self._away = False
         if isinstance(news, RunStanding):

@@ -52,7 +52,7 @@ def run(
 ) -> None:
     """Start a run of a workflow and print its id.
 
-    With --follow the exit code is 0 when it completed, else 1. Ctrl+C leaves; the run goes on.
+    With --follow the exit code is 0 if it completed, otherwise 1. Ctrl+C exits; the run continues.
 
     [bold]Examples[/bold]
 
@@ -78,7 +78,7 @@ def _followed(settings: FleetSettings, run_id: str, as_json: bool) -> int:
 
     def farewell() -> None:
         display.__exit__(None, None, None)
-        say(f"run {run_id} goes on: `afl fleet status {run_id}`, `afl fleet cancel {run_id}`")
+        say(f"run {run_id} continues: `afl fleet status {run_id}`, `afl fleet cancel {run_id}`")
 
     with leaving_on_interrupt(farewell):
         end = asyncio.run(_watched(settings, run_id, display))
@@ -110,7 +110,7 @@ _TAIL = 10
 
 def logs(
     tail: Annotated[
-        bool, typer.Option("--tail", "-t", help="The last ten lines, and more as they come.")
+        bool, typer.Option("--tail", "-t", help="The last ten lines, and new ones as they arrive.")
     ] = False,
     workflow: Annotated[str, typer.Option("--workflow", "-w", metavar="ID", help="Of this workflow.")] = "",
     run_id: Annotated[
@@ -125,7 +125,7 @@ def logs(
     ] = "",
     end: Annotated[str, typer.Option("--end", "-e", metavar="TIME", help="Before this time.")] = "",
     grep: Annotated[
-        str, typer.Option("--grep", "-g", metavar="REGEX", help="Whose text fits a regular expression.")
+        str, typer.Option("--grep", "-g", metavar="REGEX", help="Only lines that match a regular expression.")
     ] = "",
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Full form: names and ids of workflow and task.")
@@ -169,7 +169,7 @@ async def _tailed(
     settings: FleetSettings, query: LogQuery, only: LogFilter, printer: _Printer, last: int
 ) -> None:
     def away() -> None:
-        say("the principal does not answer; it is asked again", "yellow")
+        say("the principal does not answer; trying again", "yellow")
 
     async for lines in follow_logs(settings, query, only, last=last, away=away):
         for line in lines:

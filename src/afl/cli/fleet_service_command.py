@@ -38,7 +38,7 @@ Limit = Annotated[
 
 def principal(
     with_agent: Annotated[
-        bool, typer.Option("--with-agent", "-w", help="Run workflows in this process, too.")
+        bool, typer.Option("--with-agent", "-w", help="Also run workflows in this process.")
     ] = False,
     no_scheduler: Annotated[
         bool, typer.Option("--no-scheduler", "-n", help="Do not fire schedules.")
@@ -69,7 +69,7 @@ def principal(
     """Serve workflows, runs and logs until stopped.
 
     It listens on 127.0.0.1 unless told otherwise; any other address needs keys ([bold]afl fleet keys[/bold]), or
-    an explicit --insecure: whoever connects can run commands here.
+    an explicit --insecure: anyone who connects can run commands here.
 
     [bold]Examples[/bold]
 
@@ -104,7 +104,7 @@ def agent(
 ) -> None:
     """Fetch runs and start their processes, until stopped.
 
-    SIGTERM and Ctrl+C let it finish what it runs; a second one ends that too. It goes on through an outage of the
+    SIGTERM and Ctrl+C let it finish what it runs; a second one ends that too. It survives an outage of the
     principal, and exits with 1 when nothing is left to run and the principal stays away.
 
     [bold]Examples[/bold]
@@ -161,7 +161,7 @@ def init(
 ) -> None:
     """Make a folder for workflow files with a first one, and a list of all settings.
 
-    What is there already stays as it is.
+    Existing files are not changed.
 
     [bold]Examples[/bold]
 
@@ -219,7 +219,7 @@ def keys(
 
     The principal uses them from its next start on, and lets in whose public key is in the folder
     [bold]allowed[/bold]. On any other machine: [bold]--client[/bold], then copy its client.key into the principal's
-    allowed under a name of its own, and the principal's principal.key here. Secrets stay where they are.
+    allowed under a unique name, and the principal's principal.key here. Secret keys stay where they are.
 
     [bold]Examples[/bold]
 
@@ -238,7 +238,7 @@ def keys(
 
 
 def settings(host: options.Host = None, port: options.Port = None, as_json: options.AsJson = False) -> None:
-    """List every setting with its value and where that comes from.
+    """List every setting with its value and its source.
 
     [bold]Examples[/bold]
 

@@ -74,7 +74,7 @@ def show(
 ) -> None:
     """Show a flow: its workflows, its source, its compiled JSON.
 
-    The hash of a run's program is an id, too.
+    The hash of a run's program is also an id.
 
     [bold]Examples[/bold]
 

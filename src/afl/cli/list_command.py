@@ -68,7 +68,7 @@ def _about(line: RunLine) -> Text:
     if line.names:
         return Text(shortened(line.names), "yellow" if line.attention else "dim")
     if line.state == RunnerState.CREATED:
-        return Text("not begun", "yellow")
+        return Text("not started", "yellow")
     about = line.reason or line.inputs or (f"child of {line.parent}" if line.parent else "")
     return Text(shortened(about), "dim")
 

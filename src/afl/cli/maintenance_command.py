@@ -40,7 +40,7 @@ def doctor(
     store: options.Store = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Look for what is wrong with the store and its surroundings, and say what to do about it.
+    """Look for problems with the store and its environment, and say what to do about them.
 
     Integrity, versions of tables, orphaned rows, leases of dead processes, clocks, disk space, permissions,
     harmful settings of servers, and whether notifications arrive; also of the Redis server (AFL_REDIS) and
@@ -121,7 +121,7 @@ def prune(
     if older_than is None and not settings.retention_days:
         raise InputError("give an age: --older-than 30d, or set AFL_RETENTION_DAYS")
     age = read_span(older_than) if older_than is not None else settings.retention_days * DAY
-    with open_client(settings) as client, errors().status("Looking for what is old") as status:
+    with open_client(settings) as client, errors().status("Looking for old runs") as status:
         done = client.call(
             prune_runs,
             age,

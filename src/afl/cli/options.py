@@ -47,7 +47,7 @@ Inputs = Annotated[
         "-i",
         metavar="NAME=VALUE",
         callback=checked_pairs,
-        help="An input, parsed as JSON if that fits its type. Repeatable.",
+        help="An input, parsed as JSON if its type allows. Repeatable.",
     ),
 ]
 InputsFile = Annotated[
@@ -81,7 +81,7 @@ Project = Annotated[
     str | None, typer.Option("--project", metavar="NAME", help="The agents' project (AFL_PROJECT).")
 ]
 Redis = Annotated[str | None, typer.Option("--redis", metavar="URL", help="The Redis server (AFL_REDIS).")]
-Prefix = Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="What the keys begin with.")]
+Prefix = Annotated[str, typer.Option("--prefix", metavar="PREFIX", help="The prefix of the keys.")]
 Host = Annotated[
     str | None,
     typer.Option("--host", metavar="HOST", help="The principal's address (CDKTR_PRINCIPAL_HOST)."),
@@ -95,7 +95,10 @@ Run = Annotated[
     typer.Argument(metavar="RUN", help="The run's id, or its first characters.", autocompletion=run_ids),
 ]
 RunId = Annotated[
-    str, typer.Option("--id", metavar="ID", help="An id of its own: the same start again is the same run.")
+    str,
+    typer.Option(
+        "--id", metavar="ID", help="The id of the run: repeating the same start gives the same run."
+    ),
 ]
 RunName = Annotated[str, typer.Option("--name", metavar="NAME", help="What the run is called in lists.")]
 Tags = Annotated[

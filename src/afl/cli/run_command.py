@@ -72,7 +72,7 @@ def resume(
 ) -> None:
     """Continue a run that was interrupted or killed, or that waits for an agent.
 
-    Steps that are done stay done. The program is the one the run was started with.
+    Completed steps stay completed. The program is the one the run was started with.
 
     [bold]Examples[/bold]
 

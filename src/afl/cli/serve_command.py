@@ -44,7 +44,7 @@ def run(
 ) -> None:
     """Serve the dashboard and the HTTP API, until it is interrupted.
 
-    On the loopback it needs nothing. Any other address demands a token (AFL_TOKEN) or users.
+    On loopback it needs no token. Any other address requires a token (AFL_TOKEN) or users.
 
     [bold]Examples[/bold]
 
@@ -72,7 +72,7 @@ def add(
     role: Annotated[Role, typer.Option("--role", help="What they may do.")] = Role.VIEWER,
     config: ConfigFile = None,
 ) -> None:
-    """Add somebody, and print their token. It cannot be looked up later: the file keeps its hash.
+    """Add a user, and print their token. It cannot be looked up later: the file keeps only its hash.
 
     A viewer looks, an operator acts, an admin also prunes, purges and reads the audit log. A worker claims tasks and
     reports on them, and does nothing else.
@@ -90,7 +90,7 @@ def add(
 
 @user.command("list")
 def list_(config: ConfigFile = None, as_json: options.AsJson = False) -> None:
-    """List who may come in.
+    """List the users.
 
     [bold]Examples[/bold]
 
@@ -111,7 +111,7 @@ def list_(config: ConfigFile = None, as_json: options.AsJson = False) -> None:
 def remove(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Who it is.")], config: ConfigFile = None
 ) -> None:
-    """Forget somebody, and their token.
+    """Remove a user and their token.
 
     [bold]Examples[/bold]
 
@@ -151,7 +151,7 @@ def mcp(
     """Serve models: start, inspect and steer runs by the Model Context Protocol.
 
     A client starts it by itself: [bold]claude mcp add agentflow -- afl mcp[/bold]. Over HTTP any address but the
-    loopback demands a token (AFL_TOKEN) or users (afl dashboard user add).
+    loopback requires a token (AFL_TOKEN) or users (afl dashboard user add).
 
     [bold]Examples[/bold]
 

@@ -15,7 +15,7 @@ from afl import devstack as servers
 from afl.cli import options
 from afl.cli.console import errors, output, print_json, say
 
-_FOLDER = typer.Option("--folder", metavar="DIR", help="Where the servers and their data live.")
+_FOLDER = typer.Option("--folder", metavar="DIR", help="The folder of the servers and their data.")
 _COLORS = {"running": "green", "starting": "cyan", "stopped": "dim", "died": "red"}
 
 
@@ -47,10 +47,10 @@ def up(
 
 
 def down(
-    remove: Annotated[bool, typer.Option("--remove", help="Delete their data as well.")] = False,
+    remove: Annotated[bool, typer.Option("--remove", help="Also delete their data.")] = False,
     folder: Annotated[Path, _FOLDER] = servers.DEFAULT_FOLDER,
 ) -> None:
-    """Stop the local servers, whoever started them. Their data stays unless you say --remove.
+    """Stop the local servers, no matter who started them. Their data stays unless you pass --remove.
 
     [bold]Examples[/bold]
 

@@ -76,7 +76,7 @@ def _node(node: StepNode, now: int) -> dict[str, Any]:
     data=plain,
     examples="""
         afl show            the latest run
-        afl show 01jd3v     by the beginning of its id
+        afl show 01jd3v     by a prefix of its id
         afl show --json | jq .state
     """,
 )

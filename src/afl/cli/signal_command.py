@@ -41,7 +41,7 @@ def signal(
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Deliver a signal: the oldest step that waits for it ([bold]with Signal[/bold]) goes on with the value.
+    """Deliver a signal: the oldest step that waits for it ([bold]with Signal[/bold]) continues with the value.
 
     It is kept while no step waits for it. The value is checked against the facet's return clause first.
 
@@ -69,7 +69,7 @@ def _object(text: str | None) -> dict[str, Any] | None:
     try:
         found = msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise typer.BadParameter(f"--value is no JSON: {error}") from error
+        raise typer.BadParameter(f"--value is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise typer.BadParameter("--value is an object of return values by name: '{\"amount\": 12.5}'")
     return found

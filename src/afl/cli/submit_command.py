@@ -129,7 +129,7 @@ def _conclude(end: waiting.RunEnd, as_json: bool) -> None:
     elif end.state == RunnerState.COMPLETED:
         print_json(end.outputs)
     if end.timed_out:
-        say(f"Run {end.run} is still {end.state}; afl why {end.run} says what it waits for.", "yellow")
+        say(f"Run {end.run} is still {end.state}; afl why {end.run} says what it is waiting for.", "yellow")
         raise typer.Exit(TIMED_OUT)
     if end.error is not None and end.state == RunnerState.FAILED:
         hint = f"afl show {end.run} shows its steps"

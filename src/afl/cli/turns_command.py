@@ -36,8 +36,8 @@ from afl.turns.cardbox.deliverable import Delivered
 
 def send(
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent's id.")],
-    text: Annotated[str, typer.Argument(metavar="TEXT", help="What the agent is asked.")],
-    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait, and print what it delivers.")] = False,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The question for the agent.")],
+    wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait, and print the answer.")] = False,
     timeout: Annotated[
         float | None, typer.Option("--timeout", min=0, metavar="SECONDS", help="How long --wait waits.")
     ] = None,
@@ -84,7 +84,7 @@ def send(
             asked["files"] = [File.of(path) for path in file]
         if session and (after or channel != "public"):
             raise typer.BadParameter(
-                "--session says what it continues; --after and --channel are for other turns"
+                "--session already says what it continues; --after and --channel are for turns without a session"
             )
         if session:
             turn = client.call(send_to_session, session, text, agent, **asked)
@@ -124,7 +124,7 @@ def _print_delivered(delivered: Delivered, as_json: bool) -> None:
         raise typer.Exit(1)
 
 
-_HELP = """Agents that converse and call tools: ask them, watch them, read what they did.
+_HELP = """Conversational agents: ask them, watch them, read what they did.
 
 [bold]Examples[/bold]
 
@@ -157,7 +157,9 @@ turns.command("forget")(turns_sessions.forget)
     """,
 )
 def show(
-    view: TurnView, *, edges: Annotated[bool, typer.Option("--edges", help="Who asked whom, too.")] = False
+    view: TurnView,
+    *,
+    edges: Annotated[bool, typer.Option("--edges", help="Also show who asked whom.")] = False,
 ) -> None:
     print_transcript(view, output(), edges=edges)
 
@@ -210,7 +212,9 @@ def agents(found: list[AgentLine], *, project: str | None) -> None:
 @turns.command("tail")
 def tail(
     agent: Annotated[str, typer.Argument(metavar="[AGENT]", help="Only this agent.")] = "",
-    words: Annotated[bool, typer.Option("--words", help="What models say while they say it, too.")] = False,
+    words: Annotated[
+        bool, typer.Option("--words", help="Also print the models' text as it arrives.")
+    ] = False,
     count: Annotated[
         int, typer.Option("--count", "-n", min=0, metavar="N", help="Stop after this many; 0: never.")
     ] = 0,
@@ -219,7 +223,7 @@ def tail(
     project: options.Project = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line.")] = False,
 ) -> None:
-    """Print what agents tell, as it happens: states, steps, ends. Ctrl+C ends it.
+    """Print the events of agents as they happen: states, steps, ends. Ctrl+C stops it.
 
     Without a server (--bus local) states and ends of other processes are heard; steps and words are not.
 
@@ -259,7 +263,7 @@ def tail(
     """,
 )
 def stop(done: Stopped) -> None:
-    late = "was over already" if done.late else "is asked to end"
+    late = "was over already" if done.late else "was told to stop"
     say(f"Turn {done.turn} of {done.agent} {late}")
 
 

@@ -64,7 +64,7 @@ def worker(
     """Work on the turns of a module's agents, until stopped.
 
     On one SQLite file without a server, or on PostgreSQL and NATS; any number of them share the work, and
-    whoever dies is replaced by any other. SIGTERM and Ctrl+C end it gracefully.
+    any worker takes over the turns of one that dies. SIGTERM and Ctrl+C end it gracefully.
 
     [bold]Examples[/bold]
 
@@ -109,11 +109,11 @@ def chat(
     project: options.Project = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per answer.")] = False,
 ) -> None:
-    """Talk to an agent in the terminal; its words come as it says them.
+    """Talk to an agent in the terminal; its reply is streamed.
 
     With --module everything runs in this process; without it the agent's workers are elsewhere.
 
-    Ctrl+C stops the answer under way, Ctrl+D ends the conversation. It is kept: --after goes on from it.
+    Ctrl+C stops the current answer, Ctrl+D ends the conversation. It is kept: --after continues it.
     With --say, exit code 1 means that a turn did not succeed.
 
     [bold]Examples[/bold]
@@ -147,6 +147,6 @@ def _greet(settings: Settings, offered: TurnModule, concurrency: int) -> None:
     say(greeting)
     for model, agents in offered.without_key().items():
         say(
-            f"ANTHROPIC_API_KEY is not set: {model} cannot be asked, and turns of {', '.join(agents)} will fail.",
+            f"ANTHROPIC_API_KEY is not set: {model} is unavailable, and turns of {', '.join(agents)} will fail.",
             "yellow",
         )

@@ -41,7 +41,7 @@ def _plain(reason: Reason) -> dict[str, Any]:
     examples="""
         afl why                       the latest run
         afl why 01jd3v                a run, a task or a server
-        afl why 01jd3v/desk.story     a step, whether it has begun or not
+        afl why 01jd3v/desk.story     a step, whether it has started or not
     """,
 )
 def why(reason: Reason) -> None:

@@ -68,13 +68,13 @@ _SHOWN_HANDLERS = 4
 
 def ps(
     every: Annotated[
-        bool, typer.Option("--all", "-a", help="Those that stopped, died or failed as well.")
+        bool, typer.Option("--all", "-a", help="Include those that stopped, died or failed.")
     ] = False,
     store: options.Store = None,
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """List the servers: whether they live, what they serve, how busy they are.
+    """List the servers: whether they are alive, what they serve, how busy they are.
 
     [bold]Examples[/bold]
 

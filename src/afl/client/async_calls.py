@@ -121,7 +121,7 @@ class AsyncCalls:
             async with asyncio.timeout(timeout):
                 return await self._ends.end_of(run)
         except TimeoutError:
-            raise TimeoutError(f"run {run} was not over after {timeout} seconds; it goes on") from None
+            raise TimeoutError(f"run {run} had not ended after {timeout} seconds; it continues") from None
 
     async def close(self) -> None:
         """End what waits, and the threads."""

@@ -35,12 +35,12 @@ class AsyncRunHandle:
         """The outputs of the run, as soon as it is over.
 
         Raises RunFailed or RunCanceled if it did not complete, and TimeoutError after `timeout` seconds; the run
-        itself goes on then.
+        itself continues then.
         """
         return outputs_of(await self._calls.end_of(self.id, timeout))
 
     async def status(self) -> RunLine:
-        """Where the run stands: its state, its times, how many of its steps wait, its error."""
+        """The state of the run, its times, how many of its steps wait, its error."""
         return (await self.show()).line
 
     async def show(self) -> RunView:
@@ -52,7 +52,7 @@ class AsyncRunHandle:
         return list((await self.show()).tree.root.children)
 
     async def why(self) -> Reason:
-        """Why the run does not go on, or that it does; and what to do about it."""
+        """Why the run is stuck, or that it is not, and what to do about it."""
         return await self._calls.call(why, self.id)
 
     async def logs(
@@ -77,8 +77,8 @@ class AsyncRunHandle:
     async def events(self, *, after: str = "") -> AsyncIterator[RunEvent]:
         """What happens in the run: steps that start, wait, complete or fail, its log and progress, its end.
 
-        From its beginning, or from the `position` of an event that was seen before, until the run is over. Who reads on
-        from a position misses nothing and repeats nothing.
+        From its beginning, or from the `position` of an event that was seen before, until the run is over. Reading
+        on from a position misses nothing and repeats nothing.
         """
         while True:
             page = await self._calls.next_page(read_events, self.id, after, wait=True)
@@ -95,19 +95,19 @@ class AsyncRunHandle:
         return await self._calls.call(cancel, self.id)
 
     async def pause(self) -> Change:
-        """Stop the run where it stands. Tasks that run go on, and their results wait."""
+        """Pause the run. Running tasks continue, and their results wait."""
         return await self._calls.call(pause, self.id)
 
     async def unpause(self) -> Change:
-        """Let the paused run go on."""
+        """Continue the paused run."""
         return await self._calls.call(unpause, self.id)
 
     async def retry(self, step: str = "") -> Retried:
-        """Try what failed again, in the whole run or in one step. What is done stays done."""
+        """Retry failed steps of the whole run, or one step. Completed steps stay completed."""
         return await self._calls.call(retry, f"{self.id}/{step}" if step else self.id)
 
     async def rerun(self, inputs: Mapping[str, Any] | None = None, *, id: str = "") -> AsyncRunHandle:
-        """Start the run again, as a new one, with its inputs; those that are given replace its own."""
+        """Start the run again, as a new one, with its inputs; given inputs replace them."""
         started = await self._calls.call(rerun, self.id, inputs, id=id)
         return type(self)(self._calls, started.run, started.workflow)
 
@@ -120,7 +120,7 @@ class AsyncRunHandle:
         source: str = "",
         id: str = "",
     ) -> AsyncRunHandle:
-        """Start the run again from a step, as a new one that keeps the results of all that does not depend on it.
+        """Start the run again from a step, as a new one that keeps the results of steps that do not depend on it.
 
         `inputs` are those of the step, `results` those of steps that are kept, `source` is another program.
         """
@@ -134,7 +134,7 @@ class AsyncRunHandle:
         return await self._calls.call(send_signal, self.id, name, value, id=id)
 
     async def compare(self, other: str = "") -> RunComparison:
-        """This run beside another one, what differs first; without a name, behind the run that it repeats."""
+        """This run compared with another one, differences first. Default: the run that it repeats."""
         return await self._calls.call(compare_runs, self.id, other)
 
     async def query(self, name: str) -> Any:

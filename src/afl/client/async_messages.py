@@ -21,7 +21,7 @@ class AsyncMessages:
         return await self._calls.call(message_view.list_queues)
 
     async def agents(self) -> list[dict[str, Any]]:
-        """The registered agents, those that died recently among them."""
+        """The registered agents, including those that died recently."""
         return await self._calls.call(coordination.agents)
 
     async def dead_letters(self, agent: str = "", *, limit: int = 100) -> list[Letter]:
@@ -29,11 +29,11 @@ class AsyncMessages:
         return await self._calls.call(message_view.list_letters, agent, limit)
 
     async def requeue(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
-        """Put dead letters back in line, all of an agent if none is named."""
+        """Requeue dead letters, all of an agent if none is named."""
         return await self._calls.call(message_view.requeue, agent, dead_ids)
 
     async def purge(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
-        """Throw dead letters away, all of an agent if none is named."""
+        """Delete dead letters, all of an agent if none is named."""
         return await self._calls.call(message_view.purge, agent, dead_ids)
 
     async def breakers(self) -> list[BreakerLine]:

@@ -26,7 +26,7 @@ _LONG_POLL_SECONDS = 2.0
 
 
 class AsyncTurns:
-    """Turns of agents: ask for one, wait for what it delivers, look at it, end it."""
+    """Turns of agents: request one, wait for its result, inspect it, end it."""
 
     def __init__(self, calls: AsyncCalls) -> None:
         self._calls = calls
@@ -42,7 +42,7 @@ class AsyncTurns:
         channel: str = "public",
         files: Sequence[Any] = (),
     ) -> TurnRef:
-        """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote.
+        """Request a turn of an agent, for workers to execute. With `after` it reads what that turn read and wrote.
 
         Its result must have `fields`, or be of the type `result`: a pydantic model, a dataclass, a TypedDict.
         `files` are images, audio and documents for it: a `File`, a Path, or a BinaryContent of Pydantic AI.
@@ -54,7 +54,7 @@ class AsyncTurns:
         )
 
     async def result(self, turn: str, *, timeout: float | None = None) -> Delivered:
-        """What a turn delivers, as soon as it is over; TimeoutError after so many seconds."""
+        """What a turn delivers, as soon as it ends; TimeoutError after `timeout` seconds."""
         left = self._calls.countdown(timeout)
         while True:
             seconds = min(left(), _LONG_POLL_SECONDS)
@@ -62,7 +62,7 @@ class AsyncTurns:
             if delivered is not None:
                 return delivered
             if left() <= 0:
-                raise TimeoutError(f"turn {turn} was not over after {timeout} seconds; it goes on")
+                raise TimeoutError(f"turn {turn} had not ended after {timeout} seconds; it continues")
 
     @overload
     async def ask(
@@ -97,7 +97,7 @@ class AsyncTurns:
     ) -> Any:
         """Ask an agent for a turn, and return what it delivers; with `result`, a value of that type.
 
-        TurnFailed if the turn does not come to one.
+        TurnFailed if the turn does not produce one.
         """
         turn = await self.send(agent, text, result=result, files=files)
         delivered = await self.result(turn.agent_turn_id, timeout=timeout)
@@ -106,9 +106,9 @@ class AsyncTurns:
     async def stream(
         self, agent: str, text: str, *, result: Any = None, after: str = ""
     ) -> AsyncIterator[AgentEvent]:
-        """Ask an agent for a turn, as `send` does, and tell what happens in it, as `events` does.
+        """Request a turn of an agent, as `send` does, and yield its events, as `events` does.
 
-        Who stops reading does not stop the turn.
+        The turn continues even if nobody reads on.
         """
         turn = await self.send(agent, text, result=result, after=after)
         async for event in self.events(turn.agent_turn_id):
@@ -117,7 +117,7 @@ class AsyncTurns:
     async def events(self, turn: str, *, after: str = "") -> AsyncIterator[AgentEvent]:
         """What happens in a turn of any worker: its steps, what its model says, its calls and results, its end.
 
-        From its beginning, or from the `position` of an event that was seen before, until the turn is over. Who reads
+        From its beginning, or from the `position` of an event that was seen before, until the turn is over. Reading
         on from a position misses nothing and repeats nothing.
         """
         while True:
@@ -133,7 +133,7 @@ class AsyncTurns:
     def session(
         self, session: str, agent: str = "", *, history: Mapping[str, Any] | None = None
     ) -> AsyncSession:
-        """A conversation with an id of its own; its first turn makes it, for which it needs to know its agent.
+        """A conversation with an id that you choose; its first turn creates it, which requires the agent.
 
         `history` says how much of it each turn reads: `last` turns, `tokens`, and whether there is a `summary`.
         """
@@ -152,15 +152,15 @@ class AsyncTurns:
         return await self._calls.call(turn_files.read_file, card, number)
 
     async def why(self, turn: str) -> TurnReason:
-        """Why a turn does not go on, and what to do about it."""
+        """Why a turn is stuck, and what to do about it."""
         return await self._calls.call(turn_reasons.why, turn)
 
     async def stop(self, turn: str, reason: str = "stopped by an operator") -> Stopped:
-        """End a turn, and all that it set off."""
+        """End a turn and everything it started."""
         return await self._calls.call(turns.stop, turn, reason)
 
     async def agents(self) -> list[AgentLine]:
-        """The agents of the project: where each one is, and what waits for it."""
+        """The agents of the project: the state of each, and how many messages wait for it."""
         return await self._calls.call(turns.agents)
 
     async def list(self, *, agent: str = "", limit: int = 20) -> list[TurnLine]:

@@ -122,4 +122,4 @@ class Calls:
             if end is not None and not end.timed_out:
                 return end
             if seconds <= LONG_POLL_SECONDS:
-                raise TimeoutError(f"run {run} was not over after {timeout} seconds; it goes on")
+                raise TimeoutError(f"run {run} had not ended after {timeout} seconds; it continues")

@@ -53,12 +53,12 @@ class Client:
         connection: Any = None,
         **values: Any,
     ) -> RunHandle:
-        """Store a run of a workflow, for workers to take up, and return its handle.
+        """Store a run of a workflow for workers to execute, and return its handle.
 
         `source` is the path of an AFL file, a text in AFL, a compiled program, or the name of a workflow that the
         store knows. Inputs are given as keywords or in `inputs`; one that is named like an option of this method must
-        go into `inputs`. The same `id` again is the same run, also when it is over; RunExists if that one has another
-        program or other inputs. The run can be told apart and found by its `name` and its `tags`.
+        go into `inputs`. The same `id` again gives the same run, even after it has ended; RunExists if that one has
+        another program or other inputs. `name` and `tags` help to find the run.
 
         With a `connection` of psycopg or sqlite3 to the same database the run is part of its transaction: it is there,
         and found by workers, if and only if that commits.
@@ -105,7 +105,7 @@ class Client:
         timeout: float | None = None,
         **values: Any,
     ) -> dict[str, Any]:
-        """Start a workflow and return its outputs when it is over. A worker has to be there, here or elsewhere.
+        """Start a workflow and return its outputs when it is over. A worker must be running, here or elsewhere.
 
         The options are those of `start`; `timeout` and what it raises are those of `handle.result`.
         """
@@ -123,7 +123,7 @@ class Client:
         return handle.result(timeout=timeout)
 
     def get(self, id: str) -> RunHandle:
-        """The handle of a run, by its id or enough of its beginning. UnknownRun if there is none."""
+        """The handle of a run, by its id or a prefix of it. UnknownRun if there is none."""
         found = self._calls.call(wait_a_while, id)
         return RunHandle(self._calls, found.run, found.workflow)
 
@@ -136,12 +136,12 @@ class Client:
         name: str = "",
         shutdown_seconds: float = 30,
     ) -> Worker:
-        """A worker in this process, at work while its `async with` block lasts.
+        """A worker in this process, until its `async with` block exits.
 
         `handlers` are a map of functions by facet name, a function marked with @handler, an object with marked
-        methods, a module, or a list of such. Without any it only evaluates runs, for workers elsewhere. At most
-        `concurrency` tasks are worked on at a time. By a server it takes handlers, a token of the role `worker`, and
-        a runner on the store, which evaluates the runs.
+        methods, a module, or a list of these. Without any it only evaluates runs, for workers elsewhere. At most
+        `concurrency` tasks are worked on at a time. With a server it needs handlers, a token of the role `worker`,
+        and a runner on the store, which evaluates the runs.
         """
         settings = self._calls.settings
         if task_list is not None:
@@ -164,7 +164,7 @@ class Client:
         tags: Mapping[str, str] | None = None,
         **values: Any,
     ) -> WorkflowSchedule:
-        """Have a workflow started by the clock; a schedule of that name (by default the workflow's) is replaced.
+        """Start a workflow on a schedule; a schedule of that name (by default the workflow's) is replaced.
 
         `source` is that of `start`, but for a compiled program. `cron` has five fields, read in the time `zone`. Runs
         are called like the schedule, and have its `tags`.
@@ -192,12 +192,12 @@ class Client:
         return self._calls.call(schedules)
 
     def unschedule(self, name: str) -> WorkflowSchedule:
-        """Forget a schedule; runs that it started stay."""
+        """Remove a schedule; runs that it started stay."""
         return self._calls.call(remove, name)
 
     @cached_property
     def turns(self) -> Turns:
-        """Agents that converse."""
+        """Conversational agents."""
         made: Turns = part("turns").Turns(self._calls)
         return made
 
@@ -224,11 +224,11 @@ class Client:
         return (self.get(run)).query(name)
 
     def approvals(self, *, group: str = "", run: str = "", limit: int = 50) -> list[Approval]:
-        """What waits for an answer of a person, the oldest first."""
+        """Pending approvals, the oldest first."""
         return self._calls.call(list_approvals, group=group, run=run, limit=limit)
 
     def approve(self, id: str, values: Mapping[str, Any] | None = None) -> Answered:
-        """Approve: the step goes on with these values, the fields of its form by name."""
+        """Approve: the step continues with these values, the fields of its form by name."""
         return self._calls.call(answer, id, values)
 
     def reject(self, id: str, feedback: str = "") -> Answered:
@@ -251,7 +251,7 @@ class Client:
         limit: int = 100,
     ) -> list[RunLine]:
         """The newest runs, newest first: those in a state (`failed`, `waiting:person`), of a workflow, with words of
-        a text, with all of some tags, created since or until a time, that took so long, or cost so many dollars.
+        a text, with all of some tags, created since or until a time, by duration, or by cost in dollars.
         """
         page = self._calls.call(
             list_runs,

@@ -36,12 +36,12 @@ class RunHandle:
         """The outputs of the run, as soon as it is over.
 
         Raises RunFailed or RunCanceled if it did not complete, and TimeoutError after `timeout` seconds; the run
-        itself goes on then.
+        itself continues then.
         """
         return outputs_of(self._calls.end_of(self.id, timeout))
 
     def status(self) -> RunLine:
-        """Where the run stands: its state, its times, how many of its steps wait, its error."""
+        """The state of the run, its times, how many of its steps wait, its error."""
         return (self.show()).line
 
     def show(self) -> RunView:
@@ -53,7 +53,7 @@ class RunHandle:
         return list((self.show()).tree.root.children)
 
     def why(self) -> Reason:
-        """Why the run does not go on, or that it does; and what to do about it."""
+        """Why the run is stuck, or that it is not, and what to do about it."""
         return self._calls.call(why, self.id)
 
     def logs(
@@ -78,8 +78,8 @@ class RunHandle:
     def events(self, *, after: str = "") -> Iterator[RunEvent]:
         """What happens in the run: steps that start, wait, complete or fail, its log and progress, its end.
 
-        From its beginning, or from the `position` of an event that was seen before, until the run is over. Who reads on
-        from a position misses nothing and repeats nothing.
+        From its beginning, or from the `position` of an event that was seen before, until the run is over. Reading
+        on from a position misses nothing and repeats nothing.
         """
         while True:
             page = self._calls.next_page(read_events, self.id, after, wait=True)
@@ -96,19 +96,19 @@ class RunHandle:
         return self._calls.call(cancel, self.id)
 
     def pause(self) -> Change:
-        """Stop the run where it stands. Tasks that run go on, and their results wait."""
+        """Pause the run. Running tasks continue, and their results wait."""
         return self._calls.call(pause, self.id)
 
     def unpause(self) -> Change:
-        """Let the paused run go on."""
+        """Continue the paused run."""
         return self._calls.call(unpause, self.id)
 
     def retry(self, step: str = "") -> Retried:
-        """Try what failed again, in the whole run or in one step. What is done stays done."""
+        """Retry failed steps of the whole run, or one step. Completed steps stay completed."""
         return self._calls.call(retry, f"{self.id}/{step}" if step else self.id)
 
     def rerun(self, inputs: Mapping[str, Any] | None = None, *, id: str = "") -> RunHandle:
-        """Start the run again, as a new one, with its inputs; those that are given replace its own."""
+        """Start the run again, as a new one, with its inputs; given inputs replace them."""
         started = self._calls.call(rerun, self.id, inputs, id=id)
         return type(self)(self._calls, started.run, started.workflow)
 
@@ -121,7 +121,7 @@ class RunHandle:
         source: str = "",
         id: str = "",
     ) -> RunHandle:
-        """Start the run again from a step, as a new one that keeps the results of all that does not depend on it.
+        """Start the run again from a step, as a new one that keeps the results of steps that do not depend on it.
 
         `inputs` are those of the step, `results` those of steps that are kept, `source` is another program.
         """
@@ -133,7 +133,7 @@ class RunHandle:
         return self._calls.call(send_signal, self.id, name, value, id=id)
 
     def compare(self, other: str = "") -> RunComparison:
-        """This run beside another one, what differs first; without a name, behind the run that it repeats."""
+        """This run compared with another one, differences first. Default: the run that it repeats."""
         return self._calls.call(compare_runs, self.id, other)
 
     def query(self, name: str) -> Any:

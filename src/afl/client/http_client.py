@@ -53,7 +53,7 @@ class HttpClient:
         """The function's result, as the server returned it."""
         operation = operation_of(function)
         if not operation.path:
-            raise InputError(f"a server cannot be asked to {operation.summary.lower()}; use --store")
+            raise InputError(f"a server cannot {operation.summary.lower()}; use --store")
         answer = self._ask(_request(self._url, operation, args, kwargs))
         if answer.status != 200:
             raise self._refused(answer)
@@ -82,7 +82,7 @@ class HttpClient:
             problem = msgspec.json.decode(answer.data, type=Refusal).error
         except msgspec.DecodeError:
             what = f"it answered with status {answer.status}"
-            return ServerAway(f"{mask_url(self._url)} is no server of AgentFlow: {what}")
+            return ServerAway(f"{mask_url(self._url)} is not an AgentFlow server: {what}")
         if (
             problem.code in ("not-found", "method-not-allowed", "request-error")
             and answer.version != __version__
@@ -92,7 +92,7 @@ class HttpClient:
 
     def _differs(self, answer: _Answer, why: str) -> AgentFlowError:
         if not answer.version:
-            return ServerAway(f"{mask_url(self._url)} is no server of AgentFlow: {why}")
+            return ServerAway(f"{mask_url(self._url)} is not an AgentFlow server: {why}")
         return ServerDiffers(f"the server is AgentFlow {answer.version}, this is {__version__}: {why}")
 
 

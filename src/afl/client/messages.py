@@ -22,7 +22,7 @@ class Messages:
         return self._calls.call(message_view.list_queues)
 
     def agents(self) -> list[dict[str, Any]]:
-        """The registered agents, those that died recently among them."""
+        """The registered agents, including those that died recently."""
         return self._calls.call(coordination.agents)
 
     def dead_letters(self, agent: str = "", *, limit: int = 100) -> list[Letter]:
@@ -30,11 +30,11 @@ class Messages:
         return self._calls.call(message_view.list_letters, agent, limit)
 
     def requeue(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
-        """Put dead letters back in line, all of an agent if none is named."""
+        """Requeue dead letters, all of an agent if none is named."""
         return self._calls.call(message_view.requeue, agent, dead_ids)
 
     def purge(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
-        """Throw dead letters away, all of an agent if none is named."""
+        """Delete dead letters, all of an agent if none is named."""
         return self._calls.call(message_view.purge, agent, dead_ids)
 
     def breakers(self) -> list[BreakerLine]:

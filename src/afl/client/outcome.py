@@ -12,7 +12,7 @@ from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import ExecutionStatus
 
 
-class RunCanceled(AgentFlowError, hint="`afl retry RUN` takes it up again."):
+class RunCanceled(AgentFlowError, hint="`afl retry RUN` runs it again."):
     """A run was canceled before it was over; `run` is its id, `reason` says by whom."""
 
     def __init__(self, message: str, run: str = "", reason: str = "") -> None:

@@ -22,7 +22,7 @@ T = TypeVar("T")
 
 
 class Session:
-    """A session: each turn continues the one before; turns that are sent meanwhile wait in their order."""
+    """A session: each turn continues the previous one; turns sent while one is running wait in order."""
 
     def __init__(
         self,
@@ -46,7 +46,7 @@ class Session:
         result: Any = None,
         files: Sequence[Any] = (),
     ) -> TurnRef:
-        """Ask for the next turn, and leave it to workers. The first one makes the session."""
+        """Request the next turn, for workers to execute. The first one creates the session."""
         schema = None if result is None else result_type(result).titled
         return self._calls.call(
             sessions.send_to_session,
@@ -87,5 +87,5 @@ class Session:
         return Session(self._calls, self._turns, made.session)
 
     def delete(self) -> Removed:
-        """Delete the session, with its turns and all that was said in them."""
+        """Delete the session with its turns and all their content."""
         return self._calls.call(sessions.delete_session, self.session)

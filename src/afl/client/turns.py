@@ -27,7 +27,7 @@ _LONG_POLL_SECONDS = 2.0
 
 
 class Turns:
-    """Turns of agents: ask for one, wait for what it delivers, look at it, end it."""
+    """Turns of agents: request one, wait for its result, inspect it, end it."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -43,7 +43,7 @@ class Turns:
         channel: str = "public",
         files: Sequence[Any] = (),
     ) -> TurnRef:
-        """Ask an agent for a turn, and leave it to workers. With `after` it reads what that turn read and wrote.
+        """Request a turn of an agent, for workers to execute. With `after` it reads what that turn read and wrote.
 
         Its result must have `fields`, or be of the type `result`: a pydantic model, a dataclass, a TypedDict.
         `files` are images, audio and documents for it: a `File`, a Path, or a BinaryContent of Pydantic AI.
@@ -55,7 +55,7 @@ class Turns:
         )
 
     def result(self, turn: str, *, timeout: float | None = None) -> Delivered:
-        """What a turn delivers, as soon as it is over; TimeoutError after so many seconds."""
+        """What a turn delivers, as soon as it ends; TimeoutError after `timeout` seconds."""
         left = self._calls.countdown(timeout)
         while True:
             seconds = min(left(), _LONG_POLL_SECONDS)
@@ -63,7 +63,7 @@ class Turns:
             if delivered is not None:
                 return delivered
             if left() <= 0:
-                raise TimeoutError(f"turn {turn} was not over after {timeout} seconds; it goes on")
+                raise TimeoutError(f"turn {turn} had not ended after {timeout} seconds; it continues")
 
     @overload
     def ask(
@@ -98,16 +98,16 @@ class Turns:
     ) -> Any:
         """Ask an agent for a turn, and return what it delivers; with `result`, a value of that type.
 
-        TurnFailed if the turn does not come to one.
+        TurnFailed if the turn does not produce one.
         """
         turn = self.send(agent, text, result=result, files=files)
         delivered = self.result(turn.agent_turn_id, timeout=timeout)
         return delivered if result is None else delivered.value(result)
 
     def stream(self, agent: str, text: str, *, result: Any = None, after: str = "") -> Iterator[AgentEvent]:
-        """Ask an agent for a turn, as `send` does, and tell what happens in it, as `events` does.
+        """Request a turn of an agent, as `send` does, and yield its events, as `events` does.
 
-        Who stops reading does not stop the turn.
+        The turn continues even if nobody reads on.
         """
         turn = self.send(agent, text, result=result, after=after)
         for event in self.events(turn.agent_turn_id):
@@ -116,7 +116,7 @@ class Turns:
     def events(self, turn: str, *, after: str = "") -> Iterator[AgentEvent]:
         """What happens in a turn of any worker: its steps, what its model says, its calls and results, its end.
 
-        From its beginning, or from the `position` of an event that was seen before, until the turn is over. Who reads
+        From its beginning, or from the `position` of an event that was seen before, until the turn is over. Reading
         on from a position misses nothing and repeats nothing.
         """
         while True:
@@ -130,7 +130,7 @@ class Turns:
             after = page.position
 
     def session(self, session: str, agent: str = "", *, history: Mapping[str, Any] | None = None) -> Session:
-        """A conversation with an id of its own; its first turn makes it, for which it needs to know its agent.
+        """A conversation with an id that you choose; its first turn creates it, which requires the agent.
 
         `history` says how much of it each turn reads: `last` turns, `tokens`, and whether there is a `summary`.
         """
@@ -149,15 +149,15 @@ class Turns:
         return self._calls.call(turn_files.read_file, card, number)
 
     def why(self, turn: str) -> TurnReason:
-        """Why a turn does not go on, and what to do about it."""
+        """Why a turn is stuck, and what to do about it."""
         return self._calls.call(turn_reasons.why, turn)
 
     def stop(self, turn: str, reason: str = "stopped by an operator") -> Stopped:
-        """End a turn, and all that it set off."""
+        """End a turn and everything it started."""
         return self._calls.call(turns.stop, turn, reason)
 
     def agents(self) -> list[AgentLine]:
-        """The agents of the project: where each one is, and what waits for it."""
+        """The agents of the project: the state of each, and how many messages wait for it."""
         return self._calls.call(turns.agents)
 
     def list(self, *, agent: str = "", limit: int = 20) -> list[TurnLine]:

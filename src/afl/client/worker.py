@@ -24,9 +24,9 @@ _log = logging.getLogger(__name__)
 
 
 class Worker(ABC):
-    """Works on tasks while its `with` or `async with` block lasts; made by `worker` of the client.
+    """Works on tasks until its `with` or `async with` block exits; made by `worker` of the client.
 
-    Leaving the block stops it gracefully: handlers that run may end within the shutdown timeout. Functions run on
+    Leaving the block stops it gracefully: running handlers may finish within the shutdown timeout. Functions run on
     threads; coroutines on the loop of an `async with` block, or on the loop that the handlers of a process share.
     """
 
@@ -38,7 +38,7 @@ class Worker(ABC):
 
     @property
     def facets(self) -> list[str]:
-        """What it does: facets with a handler, agents that it answers for."""
+        """What it serves: facets with a handler, agents that it answers for."""
         return self._offer.names
 
     def __enter__(self) -> Worker:

@@ -103,7 +103,7 @@ class AgentQuery:
 
     def __post_init__(self) -> None:
         if self.capability is None and (self.version is not None or self.tags):
-            raise RegistryInputError("a version or tags belong to a capability; name the capability, too")
+            raise RegistryInputError("a version or tags belong to a capability; name the capability as well")
         if self.version is not None:
             numbers(self.version)
 

@@ -211,7 +211,7 @@ class CircuitBreaker:
         if standing.state is CircuitBreakerState.HALF_OPEN:
             text = f"Circuit breaker {self.name} is HALF_OPEN with max calls reached"
         elif standing.forced:
-            text += "; somebody opened it and has to close it"
+            text += "; it was forced open and has to be closed by hand"
         else:
             seconds = standing.retry_after / 1000
             text += f"; calls are let through again in {seconds:.1f} s"

@@ -59,7 +59,7 @@ class CoordinatorUnavailable(
 
 
 class CoordinatorKeyError(
-    MessageCoordinatorError, StoreCorrupt, hint="Use another key prefix: somebody else writes below this one."
+    MessageCoordinatorError, StoreCorrupt, hint="Use another key prefix: another program uses this one."
 ):
     """A key of a queue holds another type of value; nothing was written."""
 
@@ -81,13 +81,13 @@ class RequestRefused(MessageCoordinatorError, hint="Look at the queue of the rec
 class RequestTimeout(
     MessageCoordinatorError,
     TimeoutError,
-    hint="See that the recipient lives: `afl coord agents`; or wait longer.",
+    hint="Check that the recipient is alive: `afl coord agents`; or wait longer.",
 ):
     """No response came in time."""
 
 
 class AgentRegistryError(AgentFlowError, hint="Look at the text and at the server of AFL_REDIS."):
-    """Base of what goes wrong with the registry."""
+    """Base of the registry's errors."""
 
 
 class RegistryInputError(AgentRegistryError, InputError):
@@ -99,7 +99,7 @@ class RegistryUnavailable(AgentRegistryError, StoreUnavailable, hint="Start Redi
 
 
 class RegistryKeyError(
-    AgentRegistryError, StoreCorrupt, hint="Use another key prefix: somebody else writes below this one."
+    AgentRegistryError, StoreCorrupt, hint="Use another key prefix: another program uses this one."
 ):
     """A key of the registry holds another type of value."""
 
@@ -137,7 +137,7 @@ class BreakerUnavailable(CircuitBreakerError, StoreUnavailable, hint="Start Redi
 
 
 class BreakerKeyError(
-    CircuitBreakerError, StoreCorrupt, hint="Use another key prefix: somebody else writes below this one."
+    CircuitBreakerError, StoreCorrupt, hint="Use another key prefix: another program uses this one."
 ):
     """A key of a breaker holds another type of value."""
 

@@ -287,7 +287,7 @@ def registry_name(agent_id: AgentId) -> str:
 
 def _require_agent(agent: Agent) -> str:
     if not isinstance(agent, Agent):
-        raise RegistryInputError(f"{type(agent).__name__} is no agent; expected agent_id and name")
+        raise RegistryInputError(f"{type(agent).__name__} is not an agent; expected agent_id and name")
     return registry_name(agent.agent_id)
 
 

@@ -96,7 +96,7 @@ class RequestInbox:
         reader, self._reader = self._reader, None
         if reader is not None:
             await cancel_and_wait([reader])
-        self._fail(CoordinatorClosed("the coordinator was closed before a response came"))
+        self._fail(CoordinatorClosed("the coordinator was closed before a response arrived"))
 
     def _listen(self) -> None:
         if self._reader is None or self._reader.done():

@@ -208,7 +208,7 @@ class ScriptRunner:
         """The error of this part for an exception of the driver."""
         if isinstance(error, _AWAY):
             return self._faults.unavailable(
-                f"the Redis server does not answer ({error}); it is asked again by the next call"
+                f"the Redis server does not answer ({error}); the next call tries again"
             )
         if str(error).startswith("WRONGTYPE"):
             return self._faults.wrong_key(await self._wrong_key(kinds or {}))

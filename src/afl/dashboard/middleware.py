@@ -160,7 +160,7 @@ class PayloadLimit:
 
 _log = logging.getLogger(__name__)
 _LONGEST_PLACE = 200
-_DEFECT = Problem("defect", "the server failed; its log says where")
+_DEFECT = Problem("defect", "internal server error; see the server's log")
 
 
 class Defects:

@@ -56,7 +56,7 @@ def _block_events(index: int, block: Json) -> list[Json]:
 def objection(body: Any) -> str:
     """Why the real API would refuse a request; empty if it would not."""
     if not isinstance(body, dict):
-        return "the request is no object"
+        return "the request is not an object"
     missing = [name for name in ("model", "max_tokens", "messages") if not body.get(name)]
     if missing:
         return f"{missing[0]}: field required"

@@ -161,7 +161,7 @@ class _Conversation(BaseHTTPRequestHandler):
         try:
             request = json.loads(body)
         except ValueError as error:
-            return self._refuse(form, Fault(400, f"the body is no JSON: {error}"))
+            return self._refuse(form, Fault(400, f"the body is not JSON: {error}"))
         streams = bool(request.get("stream")) or path.endswith(":streamGenerateContent")
         self._say(form, request, self.server.api.answer(request, form), streams)
 

@@ -53,7 +53,7 @@ class StateFile:
             return State()
         except msgspec.DecodeError as error:
             raise StoreCorrupt(
-                f"{self.path} is no state of a stack ({error}); end its servers by hand and delete the file"
+                f"{self.path} is not the state of a stack ({error}); end its servers by hand and delete the file"
             ) from error
 
     def write(self, state: State) -> None:

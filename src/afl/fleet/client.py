@@ -45,7 +45,9 @@ class _BaseClient:
             socket.connect(self.address)
         except zmq.ZMQError as error:
             socket.close()
-            raise PrincipalAway(f"{self.address} is no address to connect to: {error.strerror}") from error
+            raise PrincipalAway(
+                f"{self.address} is not an address to connect to: {error.strerror}"
+            ) from error
 
     def _timeout_ms(self, request: Request[Any]) -> int:
         return self.settings.default_zmq_timeout_ms + request.longest_wait_ms()

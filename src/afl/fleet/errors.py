@@ -44,7 +44,9 @@ class PrincipalFailed(AgentFlowError, hint="Look at the principal's log.", statu
 
 
 class KeyFileError(
-    AgentFlowError, hint="`afl fleet keys` makes them; docs/fleet.md says which file goes where.", status=503
+    AgentFlowError,
+    hint="`afl fleet keys` creates them; docs/fleet.md says which file goes where.",
+    status=503,
 ):
     """Keys are required and missing, or damaged."""
 

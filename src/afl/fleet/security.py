@@ -117,8 +117,8 @@ def check_bind(host: str, keys: PrincipalKeys | None, insecure: bool) -> None:
     """Raise KeyFileError when every host that reaches this address could run commands here."""
     if keys is None and not insecure and not is_loopback(host):
         raise KeyFileError(
-            f"{host} can be reached from other machines, and there are no keys: whoever connects could run commands "
-            "here. Make keys with `afl fleet keys`, listen on 127.0.0.1, or say --insecure"
+            f"{host} can be reached from other machines, and there are no keys: anyone could run commands "
+            "here. Create keys with `afl fleet keys`, listen on 127.0.0.1, or pass --insecure"
         )
 
 

@@ -107,7 +107,7 @@ class FleetSettings:
         "CDKTR_WORKFLOW_DIR_REFRESH_FREQUENCY_S",
         60,
         Integer(1, 86_400),
-        "How often that folder is looked at for changes, in seconds.",
+        "How often that folder is checked for changes, in seconds.",
     )
     scheduler_start_poll_frequency_ms: int = setting(
         "CDKTR_SCHEDULER_START_POLL_FREQUENCY_MS",
@@ -137,7 +137,7 @@ class FleetSettings:
         "CDKTR_TUI_STATUS_REFRESH_INTERVAL_MS",
         1_000,
         Integer(10, _HOUR_MS),
-        "How often the terminal interface asks for news.",
+        "How often the terminal interface is refreshed.",
     )
     agent_heartbeat_timeout_ms: int = setting(
         "CDKTR_AGENT_HEARTBEAT_TIMEOUT_MS",

@@ -231,7 +231,7 @@ class TaskManager:
         """A run that was taken from this agent and assigned to it again must not run twice at a time."""
         earlier = self._over.get(run.run_id)
         if earlier is not None:
-            self.stop(run.run_id, Status.CANCELED, "this run was started anew")
+            self.stop(run.run_id, Status.CANCELED, "this run was restarted")
             await earlier.wait()
 
     async def _run(self, run: FetchedRun) -> Status:

@@ -67,7 +67,7 @@ def duration(section: Section, name: str, *, least: float = 0.0) -> float | None
         value = float(match[1]) * _UNITS[match[2]] if match else None
     if value is None or not least <= value < 1e9:
         section.problem(
-            name, "is no duration; expected seconds, or a text such as '500ms', '30s', '5m', '2h'"
+            name, "is not a duration; expected seconds, or a text such as '500ms', '30s', '5m', '2h'"
         )
         return None
     return float(value)
@@ -167,7 +167,7 @@ def _env(section: Section) -> dict[str, str]:
     for name in inner:
         value = inner.value(name, str, required=True)
         if not name or "=" in name or "\0" in name or "\0" in (value or ""):
-            inner.problem(name, "is no variable: a name has no '=', and neither name nor value a NUL")
+            inner.problem(name, "is not a variable: a name has no '=', and neither name nor value a NUL")
         env[name] = value or ""
     return env
 

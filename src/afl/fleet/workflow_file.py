@@ -81,7 +81,7 @@ def _tasks(document: Section, params: dict[str, Parameter]) -> dict[str, Task]:
         if not is_name(task_id):
             section.problem(
                 task_id,
-                f"is no task id: expected text without control characters, at most {LONGEST_NAME} of them",
+                f"is not a task id: expected text without control characters, at most {LONGEST_NAME} of them",
             )
         if inner is not None:
             tasks[task_id], sections[task_id] = read_task(inner, params), inner
@@ -99,7 +99,8 @@ def _check_dependencies(section: Section, tasks: dict[str, Task]) -> None:
             if name not in known:
                 others = [other for other in known if other != task_id]
                 section.problem(
-                    task_id, f"depends on {name!r}, which is no task of this file{suggestion(name, others)}"
+                    task_id,
+                    f"depends on {name!r}, which is not a task of this file{suggestion(name, others)}",
                 )
 
 
@@ -109,7 +110,9 @@ def _params(document: Section) -> dict[str, Parameter]:
     for name in section or ():
         assert section is not None
         if not _PARAMETER.fullmatch(name):
-            section.problem(name, "is no parameter name: expected letters, digits and _, not a digit first")
+            section.problem(
+                name, "is not a parameter name: expected letters, digits and _, not a digit first"
+            )
         found[name] = _parameter(section, name)
     return found
 

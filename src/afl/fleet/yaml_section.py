@@ -92,7 +92,7 @@ class Section:
         """Report every other key, with the nearest known one."""
         for name in self._values:
             if name not in names:
-                self.problem(name, f"is no key of {what}{suggestion(name, names)}", self._keys[name])
+                self.problem(name, f"is not a key of {what}{suggestion(name, names)}", self._keys[name])
 
     def value(self, name: str, *kinds: type, required: bool = False) -> Any:
         """A scalar of one of the types; None when it is missing, null, or wrong (which is reported)."""

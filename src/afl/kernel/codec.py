@@ -30,7 +30,7 @@ def set_payload_limit(limit: int) -> None:
 
 
 def encode(value: Any, *, what: str = "value", limit: int | None = None) -> str:
-    """JSON text of a value; PayloadError names `what` when it is no plain data or over the limit."""
+    """JSON text of a value; PayloadError names `what` when it is not plain data or over the limit."""
     try:
         data = _encode(value)
     except (TypeError, OverflowError, ValueError, RecursionError) as error:

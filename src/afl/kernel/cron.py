@@ -60,7 +60,7 @@ class Field:
     def _part(self, part: str, text: str) -> set[int]:
         match = _STEP.fullmatch(part)
         if not match:
-            raise self._error(text, f"{part!r} is no number, range or step")
+            raise self._error(text, f"{part!r} is not a number, range or step")
         step = int(match["step"] or 1)
         if not step:
             raise self._error(text, "a step of 0 never ends")

@@ -61,14 +61,12 @@ class AgentFlowError(Exception):
             cls.status = status
 
 
-class InputError(AgentFlowError, ValueError, hint="Correct what you gave; nothing was stored.", status=422):
-    """What the caller gave is wrong; nothing was stored."""
+class InputError(AgentFlowError, ValueError, hint="Correct the input; nothing was stored.", status=422):
+    """The input is wrong; nothing was stored."""
 
 
-class NotFoundError(
-    InputError, hint="Look for the name in the list; the text says where that is.", status=404
-):
-    """There is nothing of that name or id."""
+class NotFoundError(InputError, hint="Look up the name in the list that the text mentions.", status=404):
+    """There is nothing with that name or id."""
 
 
 class SettingError(
@@ -105,7 +103,7 @@ class StoreError(AgentFlowError, hint="Look at the store: its address (AFL_STORE
 
 class StoreUnavailable(
     StoreError,
-    hint="Start the server or correct the address; the work goes on when it answers again.",
+    hint="Start the server or correct the address; work continues when it answers again.",
     status=503,
 ):
     """The store does not answer."""
@@ -122,14 +120,14 @@ class StoreCorrupt(
     StoreError,
     hint="Name another store, or restore this one from a backup; it was left as it is.",
 ):
-    """The file or database is damaged, or is no AgentFlow store."""
+    """The file or database is damaged, or is not an AgentFlow store."""
 
 
 class CorruptRow(
     AgentFlowError,
-    hint="Restore the row from a backup and resume the run, or cancel the run; all other work goes on.",
+    hint="Restore the row from a backup and resume the run, or cancel the run; all other work continues.",
 ):
-    """A row of the store is missing or cannot be read. The store itself works: trying again is of no use."""
+    """A row of the store is missing or cannot be read. The store itself works: trying again does not help."""
 
 
 class StoreVersionError(
@@ -162,13 +160,13 @@ class HeldError(
 
 
 class CapabilityError(
-    AgentFlowError, hint="Use a store that offers it: SQLite and PostgreSQL offer everything.", status=409
+    AgentFlowError, hint="Use a store that supports it: SQLite and PostgreSQL support everything.", status=409
 ):
-    """This kind of store does not offer what was asked for; nothing was stored."""
+    """This kind of store does not support the operation; nothing was stored."""
 
 
 class AccessError(
-    AgentFlowError, hint="Ask whoever runs the server for a token or another role.", status=403
+    AgentFlowError, hint="Ask the operator of the server for a token or another role.", status=403
 ):
     """The caller has no right to this; nothing was done."""
 
@@ -176,11 +174,11 @@ class AccessError(
 class Unauthenticated(
     AccessError, hint="Give a token: --server with AFL_TOKEN, `Authorization: Bearer`, or log in.", status=401
 ):
-    """It is not known who asks, or the token is wrong."""
+    """The caller is not authenticated, or the token is wrong."""
 
 
 class Forbidden(AccessError):
-    """The role does not allow it, or the request comes from where none is taken from."""
+    """The role does not allow it, or requests from this origin are not accepted."""
 
 
 class Throttled(AccessError, hint="Wait a minute, then try the right token.", status=429):

@@ -117,7 +117,7 @@ class LockHolder:
         if self.pid == HIDDEN:
             return "end that process; a store that containers share belongs on PostgreSQL"
         if self.is_stopped:
-            return f"let it go on with `kill -CONT {self.pid}`, or end it with `kill -KILL {self.pid}`"
+            return f"continue it with `kill -CONT {self.pid}`, or end it with `kill -KILL {self.pid}`"
         return f"wait for it, or end it with `kill {self.pid}`"
 
 
@@ -154,7 +154,7 @@ class LockWait:
     def _words(self) -> str:
         holder = self._holder()
         if holder is None:
-            return "other processes are always faster; use PostgreSQL for so many writers"
+            return "other processes always got it first; use PostgreSQL for this many writers"
         return f"{holder.words} holds the write lock; {holder.remedy}"
 
 

@@ -75,7 +75,7 @@ class Settings:
         60_000,
         Integer(100, _HOUR_MS),
         "How long a live worker keeps a task or a turn without renewing it; the evaluator of a run keeps it for ten "
-        "seconds at most. Who is known to be dead keeps nothing.",
+        "seconds at most. A process known to be dead keeps nothing.",
     )
     poll_interval_ms: int = setting(
         "AFL_POLL_INTERVAL_MS",
@@ -165,15 +165,15 @@ class Settings:
         "AFL_METRICS",
         "",
         Text(),
-        "Where a process tells its figures to Prometheus, at `/metrics`: a port of the loopback, or an address "
-        "and a port. Empty: nowhere; `afl runner` and `afl dashboard` tell theirs anyway.",
+        "Where a process exposes its metrics to Prometheus, at `/metrics`: a port on loopback, or an address and "
+        "a port. Empty: nowhere; `afl runner` and `afl dashboard` always expose theirs.",
     )
     http_host: str = setting(
         "AFL_HTTP_HOST",
         "127.0.0.1",
         Text(required=True),
         "Where the status server of a runner listens (`/health`, `/status`, `/metrics`): an address of this machine, "
-        "`0.0.0.0` for all of them. It asks nobody for a token.",
+        "`0.0.0.0` for all of them. It requires no token.",
     )
     redis: str = setting(
         "AFL_REDIS",
@@ -185,7 +185,7 @@ class Settings:
         "AFL_BUS",
         "local",
         Choice(("local",), otherwise=Url(_NOTIFIERS)),
-        "How turns are told of: `local` needs no server, a `nats://` address uses JetStream there.",
+        "How turns are announced: `local` needs no server, a `nats://` address uses JetStream there.",
     )
     project: str = setting(
         "AFL_PROJECT", "main", Text(required=True), "The project that agents of turns belong to."
@@ -248,13 +248,13 @@ class Settings:
         "AFL_SERVER",
         "",
         Choice(("",), otherwise=Url(("http", "https"))),
-        "A server to ask instead of a store: the address that `afl dashboard` printed. Empty: the store itself.",
+        "A server to use instead of a store: the address that `afl dashboard` printed. Empty: the store itself.",
     )
     token: str = setting(
         "AFL_TOKEN",
         "",
         Secret(ascii=True),
-        "The token: what `afl dashboard` demands of everybody who has no name, and what `--server` sends.",
+        "The token that `afl dashboard` requires of callers without a user of their own, and that `--server` sends.",
     )
     users: tuple[tuple[str, Any], ...] = setting(
         "AFL_USERS",
@@ -266,8 +266,8 @@ class Settings:
         "AFL_DASHBOARD_HOSTS",
         "",
         Text(),
-        "Names under which browsers may call the dashboard, with commas between. Empty: those of this machine's "
-        "loopback when no token is demanded, else any.",
+        "Host names that the dashboard accepts, separated by commas. Empty: loopback names if no token is "
+        "required, otherwise any.",
     )
     mongodb_url: str = setting(
         "AFL_MONGODB_URL",
@@ -369,14 +369,14 @@ def render_markdown() -> str:
     lines = [
         "# Settings",
         "",
-        "Made from the table in `afl.kernel.settings`; do not edit it by hand.",
+        "Generated from `afl.kernel.settings`; do not edit this page by hand.",
         "",
-        "A value comes from the command line or the caller, else from the environment variable, else from",
+        "A value comes from the command line or the caller, otherwise from the environment variable, then from",
         f"the configuration file (`{DEFAULT_CONFIG_FILENAME}`, a JSON object; `mongodb.url` is the key `url`",
-        "of the object `mongodb`), else it is the default. A bad value stops the program with a message that",
-        "says what was expected.",
+        "of the object `mongodb`), and finally from the default. An invalid value stops the program with a message",
+        "that says what was expected.",
         "",
-        "Any of the `mongodb` settings selects the MongoDB store: what they leave out is the default. A store",
+        "Any of the `mongodb` settings selects the MongoDB store: the others have their defaults. A store",
         "(`AFL_STORE`, or `store` in the file) that names something else stops the program; `--store` wins.",
         "",
         *COLUMNS,

@@ -21,9 +21,9 @@ from afl.language.source import CompilerInput, SourceRegistry
 
 
 class ParseError(
-    InputError, hint="Correct the lines that are named; `afl check FILE` shows each with a caret."
+    InputError, hint="Correct the lines named in the text; `afl check FILE` shows each with a caret."
 ):
-    """A text is no AFL. `line`, `column` and `message` tell of the first problem, `diagnostics` of all."""
+    """A text is not valid AFL. `line`, `column` and `message` describe the first problem, `diagnostics` all of them."""
 
     def __init__(
         self, message: str, line: int | None = None, column: int | None = None, source_id: str | None = None

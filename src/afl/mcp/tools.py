@@ -142,7 +142,7 @@ class _OwnTools:
     async def wait_for_run(
         self,
         context: Context[Any, Any],
-        run: Annotated[str, Field(description="The run's id, or enough of its beginning.")],
+        run: Annotated[str, Field(description="The run's id, or a prefix of it.")],
         wait_seconds: Seconds = 30,
     ) -> RunState:
         """Wait until a run is over, or the time is; `over` tells which. Waiting changes nothing about the run."""

@@ -16,7 +16,7 @@ except ModuleNotFoundError as missing:
     if missing.name != "anthropic":
         raise
     raise MissingExtraError(
-        f"anthropic is required to speak to Claude. Install it with: {pip_install('anthropic')}"
+        f"anthropic is required to use Claude. Install it with: {pip_install('anthropic')}"
     ) from missing
 
 from pydantic_ai.models import Model as PydanticModel

@@ -14,7 +14,7 @@ from afl.models.usage import Usage
 
 
 class ModelError(AgentFlowError, hint="Look at the text; `afl retry RUN` calls the model again."):
-    """A call to a model came to nothing; `usage` is what it cost all the same, as far as that is known."""
+    """A call to a model failed; `usage` is what it used anyway, as far as is known."""
 
     def __init__(self, message: str, *, usage: Usage | None = None) -> None:
         super().__init__(message)
@@ -24,16 +24,16 @@ class ModelError(AgentFlowError, hint="Look at the text; `afl retry RUN` calls t
 class ModelRejected(
     ModelError, hint="Correct the key, the name of the model or the limit that the text names."
 ):
-    """The request will not do as it is; the text says what to change."""
+    """The request was rejected; the text says what to change."""
 
 
 class ModelUnavailable(ModelError, hint="Try again later, or give the facet a `Retry`."):
-    """No answer, after all retries. `retry_after` is how long the model asks to be left alone, in seconds."""
+    """No answer, after all retries. `retry_after` is how long to wait before the next call, in seconds."""
 
     def __init__(self, message: str, *, retry_after: float | None = None, usage: Usage | None = None) -> None:
         super().__init__(message, usage=usage)
         self.retry_after = retry_after
 
 
-class AnswerError(ModelError, hint="Say more clearly in the prompt or the doc comment what is wanted."):
-    """The model did not give an answer that fits; the text says what was wrong with the last one."""
+class AnswerError(ModelError, hint="State more clearly in the prompt or the doc comment what you want."):
+    """The model did not give a valid answer; the text says what was wrong with the last one."""

@@ -45,7 +45,7 @@ except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("pydantic_ai", "pydantic", "anyio"):
         raise
     raise MissingExtraError(
-        f"pydantic-ai-slim is required to speak to models. Install it with: {pip_install('openai')}, "
+        f"pydantic-ai-slim is required to use models. Install it with: {pip_install('openai')}, "
         "or the extra `anthropic` or `google`"
     ) from missing
 

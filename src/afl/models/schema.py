@@ -163,7 +163,7 @@ def _schemas(called: str, types: Mapping[str, Any]) -> tuple[dict[str, dict[str,
                 [kind], schema_hook=of_pydantic, ref_template=_REFERENCE
             )
         except TypeError as error:
-            raise InputError(f"tool {called}: parameter {name!r} is no JSON data: {error}") from error
+            raise InputError(f"tool {called}: parameter {name!r} is not JSON data: {error}") from error
         found[name] = dict(schema)
         shared.update(components)
     return found, {**shared, **lifted}

@@ -249,7 +249,9 @@ def existing_config_path(path: str | Path | None = None) -> Path:
 def add_user(path: Path, name: str, role: Role) -> str:
     """Add somebody, or give them a new role and token; the token, which nobody can look up later."""
     if not _NAME.fullmatch(name) or name == "token":
-        raise InputError(f"{name!r} is no name for a user; expected letters, digits and . _ @ -, at most 64")
+        raise InputError(
+            f"{name!r} is not a valid user name; expected letters, digits and . _ @ -, at most 64"
+        )
     document = _read(path)
     token = new_token()
     users: dict[str, Any] = {**document.get("users", {}), name: {"role": role, "token": hash_token(token)}}

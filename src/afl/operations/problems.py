@@ -27,7 +27,7 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """The shape of every answer that is no success."""
+    """The shape of every error response."""
 
     error: Problem
 

@@ -47,7 +47,7 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if _is_model(type(value)):
         return value.model_dump(mode="json")
-    raise NotImplementedError(f"{type(value).__name__} is no plain data")
+    raise NotImplementedError(f"{type(value).__name__} is not plain data")
 
 
 def _built(kind: type[Any], value: Any) -> Any:

@@ -46,7 +46,7 @@ _GOES_ON = (RunnerState.CREATED, RunnerState.RUNNING)
 class NoHandlerError(
     WorkflowRuntimeError, builtins.RuntimeError, hint="Register a handler for the facet, or a default one."
 ):
-    """Nobody here can do the work of a facet; the run waits for somebody who can."""
+    """Nothing here can do the work of a facet; the run waits for an agent that can."""
 
 
 class ClaudeAgentRunner:

@@ -20,7 +20,7 @@ from afl.kernel.errors import AgentFlowError, InputError
 
 
 class WorkflowRuntimeError(
-    AgentFlowError, hint="`afl show RUN` and `afl why RUN` show where the run stands.", status=409
+    AgentFlowError, hint="`afl show RUN` and `afl why RUN` show the state of the run.", status=409
 ):
     """Base of the runtime's errors."""
 
@@ -32,7 +32,7 @@ class WorkCanceled(WorkflowRuntimeError, hint="Let it pass: stop working and cle
 @dataclass(eq=False)
 class InvalidStepStateError(
     WorkflowRuntimeError,
-    hint="Look at the step with `afl show RUN`; it has gone on already, or has not come so far.",
+    hint="Look at the step with `afl show RUN`; it has already continued, or has not reached that state.",
 ):
     """A step is not in a state the operation needs."""
 
@@ -67,8 +67,8 @@ class BlockNotFoundError(WorkflowRuntimeError, hint="Take the id from `afl show 
 
 
 @dataclass(eq=False)
-class DependencyNotSatisfiedError(WorkflowRuntimeError, hint="Wait for the steps that are named."):
-    """A step was asked to run before what it refers to."""
+class DependencyNotSatisfiedError(WorkflowRuntimeError, hint="Wait for the steps named in the text."):
+    """A step was told to run before the steps it refers to."""
 
     step_id: str
     missing_dependencies: list[str]
@@ -80,7 +80,7 @@ class DependencyNotSatisfiedError(WorkflowRuntimeError, hint="Wait for the steps
 @dataclass(eq=False)
 class EvaluationError(
     WorkflowRuntimeError,
-    hint="Correct the expression in the workflow, or the values that came into it; then `afl retry RUN`.",
+    hint="Correct the expression in the workflow, or its input values; then `afl retry RUN`.",
 ):
     """An expression could not be evaluated."""
 
@@ -122,8 +122,8 @@ class InvalidTransitionError(
 
 
 @dataclass(eq=False)
-class ConcurrencyError(WorkflowRuntimeError, hint="Nothing to repair: somebody else works on it."):
-    """Somebody else works on it."""
+class ConcurrencyError(WorkflowRuntimeError, hint="Nothing to repair: another process is working on it."):
+    """Another process is working on it."""
 
     step_id: str
     message: str
@@ -145,7 +145,7 @@ class EventError(WorkflowRuntimeError, hint="Nothing to repair: the event was ha
 
 @dataclass(eq=False)
 class VersionMismatchError(WorkflowRuntimeError, hint="Use the same version on both sides."):
-    """Two parts do not fit together."""
+    """Two parts are incompatible."""
 
     expected_version: str
     actual_version: str
@@ -161,7 +161,7 @@ class ResultError(
     hint="Correct the handler: it must return what the return clause of its facet says.",
     status=422,
 ):
-    """A result does not fit the return clause of its facet; the text says which field."""
+    """A result does not match the return clause of its facet; the text says which field."""
 
 
 @dataclass(eq=False)

@@ -251,7 +251,7 @@ class LocalRunner:
         run = self._store.get_run(workflow_id)
         if run is None:
             raise FencedError(
-                f"run {workflow_id} could not be stored: the id of a child run was taken meanwhile"
+                f"run {workflow_id} could not be stored: the id of a child run was taken in the meantime"
             )
         if run.is_over or run.state == RunnerState.PAUSED:
             return self._result_of(workflow_id)

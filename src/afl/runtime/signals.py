@@ -36,8 +36,8 @@ class UnknownSignal(NotFoundError, hint="The text says which signals the run's w
     """No step of the run's workflow waits for a signal of that name."""
 
 
-class SignalRefused(InputError, hint="Give the return values of the facet by name; nothing was stored."):
-    """The value does not fit the return clause of the facets that wait for the signal."""
+class SignalRefused(InputError, hint="Pass the return values of the facet by name; nothing was stored."):
+    """The value does not match the return clause of the facets that wait for the signal."""
 
 
 class RunOver(WorkflowRuntimeError, hint="Nothing to do: nobody waits for it any more; nothing was stored."):

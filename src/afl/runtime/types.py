@@ -95,7 +95,7 @@ _HINTS: dict[type, str] = {
 
 
 def infer_type_hint(value: Any) -> str:
-    """The type name of a plain value; "Any" for null and for what is no plain data."""
+    """The type name of a plain value; "Any" for null and for what is not plain data."""
     return _HINTS.get(type(value), "Any")
 
 

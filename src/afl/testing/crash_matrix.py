@@ -158,7 +158,7 @@ class CrashMatrix:
                 code = _wait(_fork(partial(act, "", 0)), self._timeout)
         record = Record.read(folder / "record.jsonl")
         if code is None:
-            record.error = f"it was not over after {self._timeout:g} seconds"
+            record.error = f"it had not ended after {self._timeout:g} seconds"
         return Crash(point, count, record)
 
     def _of(self, point: str, count: int) -> Path:

@@ -317,7 +317,7 @@ class Agents:
     ) -> Any:
         """`send`, then `wait`; `on_text` is called with the agent's text while it is streamed.
 
-        With `result` it returns a value of that type; TurnFailed if the turn does not come to one.
+        With `result` it returns a value of that type; TurnFailed if the turn does not produce one.
         """
         async with self.words(agent_id, on_text):
             delivered = await self.wait(await self.send(agent_id, text, result=result, **options))
@@ -332,14 +332,14 @@ class Agents:
             yield
 
     async def stream(self, agent_id: str, text: Told, **options: Any) -> AsyncGenerator[AgentEvent, None]:
-        """`send`, then `events`: what happens in the turn, as it happens. Who stops reading does not stop the turn."""
+        """`send`, then `events`: what happens in the turn, as it happens. The turn continues if nobody reads on."""
         turn = await self.send(agent_id, text, **options)
         async for event in self.events(turn):
             yield event
 
     def events(self, turn: TurnRef, *, after: str = "") -> AsyncGenerator[AgentEvent, None]:
         """What happens in a turn of any worker, until it is over: from its beginning, or from the `position` of an
-        event that was seen before. Who reads on from a position misses nothing and repeats nothing.
+        event that was seen before. Reading on from a position misses nothing and repeats nothing.
         """
         return follow_turn(self.engine, turn, after)
 

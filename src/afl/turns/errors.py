@@ -48,7 +48,7 @@ class ErrorCode(StrEnum):
 
 class ProtocolViolation(
     InputError,
-    hint="Correct the message; its `code` says which rule it breaks, docs/turns-protocol.md has the rules.",
+    hint="Correct the message; its `code` says which rule it breaks, see docs/turns-protocol.md.",
 ):
     """A message breaks the protocol; nothing was written."""
 
@@ -59,8 +59,8 @@ class ProtocolViolation(
         self.code = code
 
 
-class CardError(ProtocolViolation, hint="Make the content fit its type, and smaller than 1 MiB."):
-    """A card cannot be: its content does not fit its type, or it is too large."""
+class CardError(ProtocolViolation, hint="The content must match its type and be smaller than 1 MiB."):
+    """A card is invalid: its content does not match its type, or it is too large."""
 
     def __init__(self, text: str, code: ErrorCode = ErrorCode.MALFORMED_CARD) -> None:
         super().__init__(text, code)
@@ -91,6 +91,7 @@ class TurnFailed(AgentFlowError, hint="`afl turns show TURN` has what the agent 
 
 
 class BusUnavailable(
-    StoreUnavailable, hint="Start NATS or correct AFL_BUS; turns go on meanwhile, and nothing is lost."
+    StoreUnavailable,
+    hint="Start NATS or correct AFL_BUS; turns continue in the meantime, and nothing is lost.",
 ):
     """The server of the bus does not answer; the outbox is published when it does."""

@@ -148,7 +148,7 @@ def check_name(check: Check) -> str:
     """The name of a check; InputError for what has none."""
     name = getattr(check, "__name__", "")
     if not callable(check) or not name or name == "<lambda>":
-        raise InputError(f"{check!r} is no check; expected a function with a name")
+        raise InputError(f"{check!r} is not a check; expected a function with a name")
     return str(name)
 
 

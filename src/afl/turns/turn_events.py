@@ -106,7 +106,7 @@ class EventPosition:
             return cls()
         parts = text.split(".")
         if len(parts) != _PARTS or not all(part.isascii() and part.isdecimal() for part in parts):
-            raise InputError(f"{text[:80]!r} is no position of an event; give one that an event has")
+            raise InputError(f"{text[:80]!r} is not the position of an event; pass the position of one")
         return cls(*map(int, parts))
 
     def __str__(self) -> str:

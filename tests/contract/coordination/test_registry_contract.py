@@ -424,7 +424,7 @@ def test_glob_characters_are_letters_like_others(here: Here) -> None:
 def test_what_is_no_agent_is_refused() -> None:
     async def scene() -> None:
         async with place("memory", str) as there:
-            with pytest.raises(RegistryInputError, match="object is no agent; expected agent_id"):
+            with pytest.raises(RegistryInputError, match="object is not an agent; expected agent_id"):
                 there.registry().register(object())  # type: ignore[arg-type]
             mistaken = Helper()
             mistaken.agent_id = "helper:a"  # type: ignore[assignment]

@@ -148,7 +148,7 @@ def test_it_stands_beside_the_steps_of_workflows(store: SqlStore) -> None:
         assert ids(approvals.list_approvals(store, limit=1)) == [call.id]
         assert ids(approvals.list_approvals(store, run=run)) == [step.id]
         assert ids(approvals.list_approvals(store, run=turn.agent_turn_id)) == [call.id]
-        with pytest.raises(InputError, match="several approvals begin with 0"):
+        with pytest.raises(InputError, match="several approvals start with 0"):
             approvals.show_approval(store, "0")
 
     asking(store, work)

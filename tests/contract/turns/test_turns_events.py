@@ -159,7 +159,7 @@ def test_what_is_no_turn_or_no_position(house: House) -> None:
     with pytest.raises(NotFoundError, match="no turn 'turn_x'"):
         house.read(lambda tx: read_turn_page(tx, house.project, "turn_x", EventPosition(), 1))
     for wrong in ("x", "1.2.3", "1.2.3.-4", "1.2.3.4.5", "²"):
-        with pytest.raises(InputError, match="no position"):
+        with pytest.raises(InputError, match="not the position"):
             EventPosition.of(wrong)
 
 

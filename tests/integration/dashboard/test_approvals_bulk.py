@@ -41,7 +41,7 @@ def ids(house: Visitors) -> list[str]:
 def test_the_inbox_has_the_values_to_decide_on(house: Visitors) -> None:
     text = house.viewer.read("/approvals")
     assert "amount 12.5 to Ada" in text and f"amount 99.0 to {MARKUP}" in text
-    assert "Answer those" not in text
+    assert "Answer the selected" not in text
     page = house.operator.open("/approvals")
     assert page.count('name="id"') == 3
 

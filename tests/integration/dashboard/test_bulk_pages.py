@@ -80,7 +80,7 @@ def test_a_bulk_action_without_a_filter_leads_back_to_the_list(house: Visitors) 
         assert house.operator.client.get(path).status_code == 303
     assert "No run is hit" in house.operator.read("/bulk?action=cancel&state=failed")
     told = house.operator.act("/bulk", action="explode", state=RunnerState.FAILED)
-    assert "is no bulk action" in told.text
+    assert "is not a bulk action" in told.text
 
 
 def test_filters_by_duration_and_cost_stand_in_the_url(house: Visitors) -> None:

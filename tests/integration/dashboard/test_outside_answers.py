@@ -52,7 +52,7 @@ def test_a_defect_is_a_page_like_the_others(
     client: TestClient, failing: list[Exception], caplog: pytest.LogCaptureFixture
 ) -> None:
     answer = client.get("/runs", headers=BROWSER)
-    check_page(answer, 500, "Something broke", "its log says where", "defect")
+    check_page(answer, 500, "Something broke", "internal server error", "defect")
     assert SECRET not in answer.text and SECRET in caplog.text
     assert "GET /runs failed" in caplog.text
 

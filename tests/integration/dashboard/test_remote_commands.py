@@ -215,9 +215,9 @@ class _Stranger(BaseHTTPRequestHandler):
 @pytest.mark.parametrize(
     ("version", "status", "body", "said"),
     [
-        ("", 404, b"not here", "is no server of AgentFlow"),
-        ("", 200, b"<html>", "is no server of AgentFlow"),
-        ("", 302, b"", "is no server of AgentFlow"),
+        ("", 404, b"not here", "is not an AgentFlow server"),
+        ("", 200, b"<html>", "is not an AgentFlow server"),
+        ("", 302, b"", "is not an AgentFlow server"),
         ("9.9", 200, b'{"lines": []}', "the server is AgentFlow 9.9, this is"),
         (
             "9.9",

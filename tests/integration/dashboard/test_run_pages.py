@@ -210,7 +210,7 @@ def test_a_run_is_paused_let_go_on_canceled_and_retried(house: Visitors) -> None
     assert house.operator.act(f"/runs/{run}/pause").kind == "good"
     assert state_of(house, run) == "paused"
     assert "Nothing changed" in house.operator.act(f"/runs/{run}/pause").text
-    assert house.operator.act(f"/runs/{run}/unpause").text == "The run goes on."
+    assert house.operator.act(f"/runs/{run}/unpause").text == "The run continues."
     assert house.operator.act(f"/runs/{run}/cancel").text == "The run was canceled."
     assert state_of(house, run) == "canceled"
     told = house.operator.act(f"/runs/{run}/retry")

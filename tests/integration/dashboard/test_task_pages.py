@@ -112,7 +112,7 @@ def test_a_task_says_why_it_does_not_move(house: Visitors) -> None:
     assert "No live server serves t.Double" in text.replace("no live", "No live")
     assert MARKUP in text
     assert "task-unserved" in text
-    assert "several tasks begin with" in house.viewer.read(f"/tasks/{task.uuid[:2]}", 422)
+    assert "several tasks start with" in house.viewer.read(f"/tasks/{task.uuid[:2]}", 422)
     assert "Input" in house.viewer.read(f"/tasks/{task.uuid}/fragment/facts")
 
 
@@ -145,7 +145,7 @@ def test_a_silent_server_says_why(house: Visitors) -> None:
     assert "silent" in house.viewer.read("/servers")
     page = house.viewer.read("/servers/server-1")
     assert "Why it does not work" in page
-    assert "its process cannot be seen from here" in page
+    assert "its process cannot be checked from here" in page
 
 
 def test_servers_of_a_group_and_those_that_are_gone(house: Visitors) -> None:

@@ -115,7 +115,7 @@ def test_lists_of_workflows_runs_and_agents(fleet: Afl) -> None:
     run_id = json.loads(fleet("fleet", "run", "flow", "--json").out)["run_id"]
     listed = fleet("fleet", "list")
     assert re.search(r"^flow +Flow +4 +word\?, code\?", listed.out, re.MULTILINE)
-    assert "bad.yml:2: taks: is no key of a workflow; did you mean 'tasks'?" in listed.err
+    assert "bad.yml:2: taks: is not a key of a workflow; did you mean 'tasks'?" in listed.err
     told = json.loads(fleet("fleet", "list", "--json").out)
     assert [each["id"] for each in told["workflows"]] == ["flow", "hello", "slow"]
     assert {each["key"] for each in told["problems"]} == {"tasks", "taks"}
@@ -143,7 +143,7 @@ def test_lines_are_found_by_run_task_time_and_text(fleet: Afl) -> None:
     assert fleet("fleet", "logs", "-i", run_id, "--end", "2020-01-01T00:00:00").out == ""
     assert "needle" in fleet("fleet", "logs", "--since", "1h", "--start", "").out
     assert fleet("fleet", "logs", "--start", "yesterday").code == 1
-    assert "no regular expression" in fleet("fleet", "logs", "--grep", "(").err
+    assert "not a regular expression" in fleet("fleet", "logs", "--grep", "(").err
 
 
 def test_the_tail_prints_lines_as_they_come_and_ends_with_an_interrupt(fleet: Afl, tmp_path: Path) -> None:

@@ -225,7 +225,7 @@ def test_lines_are_followed_and_searched_on_a_screen_of_their_own(principal: Pri
         await pilot.press("s")
         await until(pilot, lambda: "up to you" in str(state.render()))
         await pilot.press("slash", *"(", "enter")
-        await until(pilot, lambda: "no regular expression" in str(state.render()))
+        await until(pilot, lambda: "not a regular expression" in str(state.render()))
         await pilot.press("escape")
         assert top(pilot) is main
 

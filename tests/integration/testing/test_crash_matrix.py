@@ -121,7 +121,7 @@ def test_a_process_that_does_not_end_is_killed(tmp_path: Path) -> None:
     def waits(flow: Client) -> None:
         flow.run(ORDER, amount=5)
 
-    with pytest.raises(AssertionError, match=r"not over after 0\.5 seconds"):
+    with pytest.raises(AssertionError, match=r"not ended after 0\.5 seconds"):
         waits(tmp_path=tmp_path)
 
 

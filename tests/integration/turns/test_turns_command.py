@@ -115,7 +115,7 @@ def test_turns_wait_for_a_worker_and_can_be_stopped(afl: Afl, folder: Path) -> N
     assert json.loads(afl("turns", "why", second, "--json").out)["code"] == "turn-queued"
     assert afl("turns", "send", "guide", "x", "--wait", "--timeout", "0").code == 3
     stopped = afl("turns", "stop", second, "--reason", "never mind")
-    assert stopped.code == 0 and "is asked to end" in stopped.err
+    assert stopped.code == 0 and "was told to stop" in stopped.err
     shown = json.loads(afl("turns", "show", second, "--json").out)
     assert (shown["turn"]["status"], shown["cards"][-1]["type"]) == ("canceled", "task.deliverable")
     assert json.loads(afl("turns", "stop", second, "--json").out)["late"] is True

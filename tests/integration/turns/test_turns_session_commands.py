@@ -23,7 +23,7 @@ def test_the_commands_of_sessions(afl: Afl, tmp_path: Path) -> None:
     none = afl("turns", "sessions")
     assert (none.code, none.out) == (0, "") and "No sessions yet" in none.err
     refused = afl("turns", "send", "guide", "hi", "--session", "s", "--after", "guide")
-    assert refused.code == 2 and "--session says what it continues" in refused.err
+    assert refused.code == 2 and "--session already says what it continues" in refused.err
     sent = afl("turns", "send", "guide", "hi", "--session", "s").out.strip()
     listed = json.loads(afl("turns", "sessions", "--json").out)
     assert [(each["session"], each["agent"], each["turns"]) for each in listed] == [("s", "guide", 1)]

@@ -89,7 +89,7 @@ def test_what_is_wrong_goes_back_to_the_model(place: Place) -> None:
             assert delivered.value(Sum) == Sum(total=5, words=["two", "three"])
 
     run(work)
-    assert "words alone are no result here" in told[1] and "submit_result" in told[1]
+    assert "text alone is not a result here" in told[1] and "submit_result" in told[1]
     assert "total: Input should be a valid integer" in told[2]
     assert "total: Value error, too much" in told[3]  # a validator of the type: this process has it
 

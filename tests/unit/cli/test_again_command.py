@@ -30,7 +30,7 @@ def new_run(done: Outcome) -> str:
 def test_a_rerun_prints_its_id(afl: Afl, run: str, agents: str) -> None:
     done = afl("rerun", run[:20], "--input", "n=5", "-i", "label=7")
     again = new_run(done)
-    assert done.err == f"Started t.Twice again; the next server begins it (or: afl resume {again})\n"
+    assert done.err == f"Started t.Twice again; the next server starts it (or: afl resume {again})\n"
     assert outputs(afl, again, agents) == {"m": 20, "label": "7"}
     assert f"rerun of {run}" in afl("show", again).out
     assert f"started again: {again} (completed)" in afl("show", run).out

@@ -30,8 +30,8 @@ def test_the_exit_code_says_whether_anything_is_wrong(afl: Afl, doubling: str, t
 
     text = afl("doctor", "--quick")
     assert (text.code, text.err) == (1, "1 problem found.\n")
-    assert "! permissions      other users of this machine can get at" in text.out
-    assert "→ `afl doctor --fix` takes their rights away." in text.out
+    assert "! permissions      other users of this machine can access" in text.out
+    assert "→ `afl doctor --fix` removes their permissions." in text.out
     assert afl("doctor", "--fix").code == 0
     assert file.stat().st_mode & 0o777 == 0o600
 

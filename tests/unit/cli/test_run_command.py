@@ -113,7 +113,7 @@ def test_a_handler_of_almost_that_name_is_pointed_out(afl: Afl, doubling: str, t
     )
     done = afl("run", doubling, "-i", "n=5", "-a", "typo_agents.py")
     assert "no handler here for t.Double; there is one for t.Duoble" in done.err
-    assert "typo_agents.py:2: it is the handler of t.Duoble, which is no event facet" in done.err
+    assert "typo_agents.py:2: it is the handler of t.Duoble, which is not an event facet" in done.err
 
 
 def test_a_failure_names_step_facet_place_and_cause(afl: Afl, doubling: str, agents: str) -> None:
@@ -208,7 +208,7 @@ def test_an_input_without_value_is_wrong_usage(afl: Afl, doubling: str) -> None:
         ("sqlite:///no/such/folder/x.db", "does not exist; create it"),
         ("postgresql://127.0.0.1:1/x", "check that the server runs"),
         ("nonsense://x", "expected an address that begins with sqlite://"),
-        ("sqlite:///junk.db", "is no SQLite database"),
+        ("sqlite:///junk.db", "is not an SQLite database"),
     ],
 )
 def test_a_store_that_cannot_be_used(afl: Afl, doubling: str, tmp_path: Path, url: str, message: str) -> None:

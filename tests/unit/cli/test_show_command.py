@@ -56,7 +56,7 @@ def test_the_beginning_of_several_ids_is_not_enough(afl: Afl, doubling: str, age
     second = start(afl, doubling, "-i", "n=6", "-a", agents)
     done = afl("show", "0")
     assert done.code == 1
-    assert "2 runs begin with 0" in done.err
+    assert "2 runs start with 0" in done.err
     assert first in done.err and second in done.err
 
 

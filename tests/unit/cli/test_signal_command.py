@@ -64,7 +64,7 @@ def test_values_by_name(afl: Afl, run: str) -> None:
         (["paid", "--value", '{"amount": "x"}'], 1, "return field 'amount': expected Double"),
         (["paid", "-i", "amount=much"], 1, "amount: write a number"),
         (["paid", "-i", "amout=1"], 1, "amout: there is no such field"),
-        (["paid", "--value", "{"], 2, "--value is no JSON"),
+        (["paid", "--value", "{"], 2, "--value is not JSON"),
         (["paid", "--value", "[1]"], 2, "--value is an object"),
         (["paid", "--value", "{}", "-i", "amount=1"], 2, "give --value or --input, not both"),
         (["paid", "-i", "amount"], 2, "name=value"),

@@ -86,5 +86,5 @@ def test_who_asks_is_told(store: PersistenceAPI) -> None:
 
 def test_a_wait_ends_in_time_though_the_store_is_away(store: PersistenceAPI, run: str) -> None:
     handle = RunHandle(Calls(Flaky(store, StoreUnavailable), SETTINGS), run, "Double")
-    with pytest.raises(TimeoutError, match="was not over after 0 seconds"):
+    with pytest.raises(TimeoutError, match="had not ended after 0 seconds"):
         handle.result(timeout=0)

@@ -173,18 +173,18 @@ def test_every_cycle_is_told_at_its_own_line() -> None:
     [
         (
             with_task("dependencies: [b]"),
-            "6: tasks.a.dependencies: is no key of a task; did you mean 'depends'?",
+            "6: tasks.a.dependencies: is not a key of a task; did you mean 'depends'?",
         ),
         (
             with_task("", "crom: x\n"),
-            "2: crom: is no key of a workflow; did you mean 'cron'?",
+            "2: crom: is not a key of a workflow; did you mean 'cron'?",
         ),
         (
             with_task("depends: [b, exract]\n").replace(
                 "tasks:", "tasks:\n  extract: {name: E, config: !Subprocess {cmd: x}}"
             )
             + "  b: {name: B, config: !Subprocess {cmd: x}}\n",
-            "5: tasks.a: depends on 'exract', which is no task of this file; did you mean 'extract'?",
+            "5: tasks.a: depends on 'exract', which is not a task of this file; did you mean 'extract'?",
         ),
         (with_task("depends: [a]"), "6: tasks.a.depends: forms a cycle: a -> a"),
         (
@@ -220,20 +220,20 @@ def test_every_cycle_is_told_at_its_own_line() -> None:
         ),
         (with_task("", "on_crash: restart\n"), "2: on_crash: is 'restart'; expected crashed, requeue"),
         (with_task("", "name: V\n"), "2: name: is given twice"),
-        (with_task("timeout: soon"), "6: tasks.a.timeout: is no duration; expected seconds"),
-        (with_task("timeout: 0"), "6: tasks.a.timeout: is no duration"),
+        (with_task("timeout: soon"), "6: tasks.a.timeout: is not a duration; expected seconds"),
+        (with_task("timeout: 0"), "6: tasks.a.timeout: is not a duration"),
         (with_task("retries: -1"), "6: tasks.a.retries: is -1; expected a whole number of at least 0"),
         (with_task("retries: {attempts: 0}"), "6: tasks.a.retries.attempts: is 0; expected a whole number"),
         (
             with_task("retries: {atempts: 2}"),
-            "6: tasks.a.retries.atempts: is no key of retries; did you mean",
+            "6: tasks.a.retries.atempts: is not a key of retries; did you mean",
         ),
         (with_task("retries: {factor: 0.5}"), "6: tasks.a.retries.factor: is 0.5; expected a number of at l"),
         (with_task("allow_failure: yes"), "6: tasks.a.allow_failure: is 'yes'; expected true or false"),
         (with_task("when: never"), "6: tasks.a.when: is 'never'; expected always or success"),
         (with_task("env: [A]"), "6: tasks.a.env: is a list; expected a mapping of names to texts"),
         (with_task("env: {A: 1}"), "6: tasks.a.env.A: is 1; expected text (put it in quotes)"),
-        (with_task("env: {'A=B': x}"), "6: tasks.a.env.A=B: is no variable"),
+        (with_task("env: {'A=B': x}"), "6: tasks.a.env.A=B: is not a variable"),
         (
             with_task("description: 5"),
             "6: tasks.a.description: is 5; expected text (put it in quotes)",
@@ -242,7 +242,7 @@ def test_every_cycle_is_told_at_its_own_line() -> None:
             with_task("", "params: {x: text}\n"),
             "2: params.x: is 'text'; expected string, integer, number, bool",
         ),
-        (with_task("", "params: {2x: string}\n"), "2: params.2x: is no parameter name"),
+        (with_task("", "params: {2x: string}\n"), "2: params.2x: is not a parameter name"),
         (
             with_task("", "params: {x: {type: integer, default: many}}\n"),
             "2: params.x.default: is 'many'; expected a value of the type integer",
@@ -290,7 +290,7 @@ def test_every_cycle_is_told_at_its_own_line() -> None:
         ),
         (
             "name: W\ntasks:\n  a: {name: A, config: !Subprocess {cmd: x, shell: true}}\n",
-            "3: tasks.a.config.shell: is no key of !Subprocess; known are cmd, args",
+            "3: tasks.a.config.shell: is not a key of !Subprocess; known are cmd, args",
         ),
         (
             "name: W\ntasks:\n  a: {name: A, config: !UvPython {packages: [x]}}\n",

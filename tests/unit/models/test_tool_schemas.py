@@ -214,7 +214,7 @@ def test_arguments_that_do_not_fit_are_refused_with_the_reason(given: dict[str, 
 def test_a_type_that_json_cannot_be_is_refused_when_the_tool_is_made() -> None:
     def listen(at: Socket) -> None: ...
 
-    with pytest.raises(InputError, match="tool listen: parameter 'at' is no JSON data"):
+    with pytest.raises(InputError, match="tool listen: parameter 'at' is not JSON data"):
         tool_from(listen)
 
 

@@ -87,7 +87,7 @@ def test_a_new_file_is_for_its_owner_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", "token", "a b", "a/b", "-a", "x" * 65, "<b>"])
 def test_names_that_cannot_be(tmp_path: Path, name: str) -> None:
-    with pytest.raises(InputError, match="is no name for a user"):
+    with pytest.raises(InputError, match="is not a valid user name"):
         add_user(tmp_path / "new.json", name, Role.VIEWER)
     assert not (tmp_path / "new.json").exists()
 

@@ -119,7 +119,7 @@ def test_a_bulk_action_without_a_filter_is_refused(store: MemoryStore, action: s
 
 def test_a_word_that_is_no_action_is_refused(store: MemoryStore) -> None:
     for call in (preview_bulk, bulk_runs):
-        with pytest.raises(InputError, match="'explode' is no bulk action"):
+        with pytest.raises(InputError, match="'explode' is not a bulk action"):
             call(store, "explode", state="failed")
 
 

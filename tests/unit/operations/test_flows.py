@@ -60,7 +60,7 @@ def test_a_flow_is_found_by_id_beginning_and_name(store: MemoryStore) -> None:
 def test_a_beginning_that_several_flows_have_is_refused(store: MemoryStore) -> None:
     for uuid in ("ab1", "ab2"):
         store.save_flow(FlowDefinition(uuid, FlowIdentity(uuid, uuid, uuid)))
-    with pytest.raises(InputError, match="several flows begin with ab: ab2, ab1"):
+    with pytest.raises(InputError, match="several flows start with ab: ab2, ab1"):
         show_flow(store, "ab")
     assert show_flow(store, "ab1").sources == []
 

@@ -387,7 +387,7 @@ def test_a_step_that_is_not_there(stage: Stage) -> None:
 
 
 def test_a_step_that_has_not_begun(stage: Stage) -> None:
-    refusal(StepNotBegun, "c has not begun")(stage, stage.run("Late", x=13), "c")
+    refusal(StepNotBegun, "c has not started")(stage, stage.run("Late", x=13), "c")
 
 
 def test_the_run_itself(stage: Stage) -> None:

@@ -75,7 +75,7 @@ def test_finding_a_run_gives_its_inputs(store: MemoryStore) -> None:
 def test_many_runs_of_one_beginning(store: MemoryStore) -> None:
     for _ in range(7):
         begin(store)
-    with pytest.raises(InputError, match="more than 5 runs begin with 0"):
+    with pytest.raises(InputError, match="more than 5 runs start with 0"):
         runs.find(store, "0")
 
 
@@ -135,7 +135,7 @@ def test_what_cannot_be_retried(store: MemoryStore) -> None:
     run = begin(store)
     with pytest.raises(InputError, match="is running"):
         control.retry(store, run)
-    with pytest.raises(InputError, match=f"step {run}/0/c has not begun"):
+    with pytest.raises(InputError, match=f"step {run}/0/c has not started"):
         control.retry(store, f"{run}/c")
     with pytest.raises(InputError, match="is a server"):
         control.retry(store, serve(store).uuid)

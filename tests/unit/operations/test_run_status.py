@@ -151,7 +151,7 @@ def test_lists_and_counts_go_by_what_runs_wait_for(store: MemoryStore) -> None:
 
 
 def test_a_word_that_is_no_state_is_refused(store: MemoryStore) -> None:
-    with pytest.raises(InputError, match="'busy' is no state of a run"):
+    with pytest.raises(InputError, match="'busy' is not a state of a run"):
         list_runs(store, state="busy")
 
 

@@ -87,7 +87,7 @@ def test_find(store: MemoryStore, program: Program) -> None:
     assert runs.find(store).workflow_id in (first, second)
     assert runs.find(store, first).workflow_id == first
     assert runs.find(store, second[:-1]).workflow_id == second
-    with pytest.raises(InputError, match="2 runs begin with 0"):
+    with pytest.raises(InputError, match="2 runs start with 0"):
         runs.find(store, "0")
     for unknown in ("zzz", ""):
         with pytest.raises(runs.UnknownRun) as caught:

@@ -99,7 +99,7 @@ def test_what_a_bridge_could_not_begin_is_said(store: MemoryStore) -> None:
     reason = why(store, task.uuid)
     assert (reason.code, reason.outlook) == ("task-not-begun", Outlook.STANDS)
     assert reason.sentence == (
-        "agent researcher cannot be asked: agent 'researcher' is not in the roster of main."
+        "agent researcher is unavailable: agent 'researcher' is not in the roster of main."
     )
     store.save_log(note(task))
     assert why(store, task.uuid).code == "task-elsewhere"

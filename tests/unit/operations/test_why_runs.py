@@ -69,7 +69,7 @@ def test_paused_says_by_whom(store: MemoryStore) -> None:
     assert (reason.code, reason.outlook) == ("run-paused", Outlook.STANDS)
     assert (reason.sentence, reason.action) == (
         "it is paused by operator ada.",
-        f"Let it go on: afl unpause {run}",
+        f"Continue it: afl unpause {run}",
     )
 
 
@@ -101,7 +101,7 @@ def test_due_and_nobody_there(store: MemoryStore) -> None:
     run = submitted(store)
     reason = why(store, run)
     assert (reason.code, reason.outlook) == ("run-no-evaluator", Outlook.STANDS)
-    assert reason.sentence == "it is due, and no live runner is there to evaluate it."
+    assert reason.sentence == "it is due, but no live runner can evaluate it."
     serve(store, "afl:execute", silent_ms=3 * HOUR, state="shutdown")
     assert "the last one was seen 3 h ago on host-7" in why(store, run).sentence
 
@@ -138,7 +138,7 @@ def test_its_evaluator_died(lives: Lives) -> None:
     reason = why(second, run)
     assert (reason.code, reason.sentence) == (
         "run-no-evaluator",
-        "life-1, which evaluated it, died, and no live runner is there to take it over.",
+        "life-1, which evaluated it, died, and there is no live runner to take it over.",
     )
     serve(second, "afl:execute")
     reason = why(second, run)

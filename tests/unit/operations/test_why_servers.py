@@ -14,7 +14,9 @@ def test_working_by_the_beginning_of_its_id(store: MemoryStore) -> None:
     server = serve(store, "t.Double")
     reason = why(store, server.uuid[:8])
     assert (reason.code, reason.kind, reason.id) == ("server-working", "server", server.uuid)
-    assert reason.sentence == "afl-agent on host-7 lives, works on 0 of 5 tasks and claims from list default."
+    assert (
+        reason.sentence == "afl-agent on host-7 is alive, works on 0 of 5 tasks and claims from list default."
+    )
 
 
 def test_full(store: MemoryStore) -> None:
@@ -60,5 +62,5 @@ def test_hanging(store: MemoryStore) -> None:
     reason = why(store, serve(store, silent_ms=60_000).uuid)
     assert reason.code == "server-hanging"
     assert reason.sentence.startswith(
-        "the process of afl-agent on host-7 lives, but has said nothing for 1 min"
+        "the process of afl-agent on host-7 is alive, but has not pinged for 1 min"
     )

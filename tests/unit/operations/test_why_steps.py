@@ -162,7 +162,7 @@ SIFTED = """namespace t {
 
 def test_a_foreach_with_a_limit_says_how_many_elements_have_not_begun(store: MemoryStore) -> None:
     run = begin(store, SIFTED, {"ns": [1, 2, 3, 4, 5]})
-    sentence = "it waits for 2 steps in it: [0].a.a; 3 of 5 elements begin when others end."
+    sentence = "it waits for 2 steps in it: [0].a.a; 3 of 5 elements start when others end."
     assert why(store, f"{run}/0").sentence == sentence
 
 
@@ -182,7 +182,7 @@ def test_not_reached(store: MemoryStore) -> None:
     assert [each.code for each in reason.chain] == [
         *["step-not-reached", "step-waits-for-step", "step-waits-for-agent", "task-unserved"]
     ]
-    assert reason.sentence == "step desk has not come to it."
+    assert reason.sentence == "step desk has not reached it."
 
 
 def test_never_reached(store: MemoryStore) -> None:
@@ -232,7 +232,7 @@ def test_an_unknown_id_and_one_that_several_have(store: MemoryStore) -> None:
         why(store, "zzz")
     with pytest.raises(UnknownSubject):
         why(store, "")
-    with pytest.raises(InputError, match=r"2 things begin with 0: run 0.*, task 0.*; write more of the id"):
+    with pytest.raises(InputError, match=r"2 things start with 0: run 0.*, task 0.*; write more of the id"):
         why(store, "0")
 
 

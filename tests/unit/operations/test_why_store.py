@@ -33,7 +33,7 @@ def test_a_stopped_process_is_the_cause_until_it_goes_on(sqlite: SqliteStore, ur
         assert (reason.cause.code, reason.outlook) == ("store-locked", Outlook.STANDS)
         assert [each.kind for each in reason.chain] == ["run", "step", "task", "store"]
         assert f"process {process.pid} (" in reason.cause.sentence
-        assert reason.cause.action.startswith(f"Let it go on with `kill -CONT {process.pid}`")
+        assert reason.cause.action.startswith(f"Continue it with `kill -CONT {process.pid}`")
         let_go(process)
         assert why(sqlite, run).cause.code == "task-unserved"
 

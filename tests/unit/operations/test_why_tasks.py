@@ -171,7 +171,7 @@ def test_rate(store: MemoryStore) -> None:
     second, third = (reason_of(store, task) for task in tasks[1:])
     assert (second.code, second.outlook) == ("task-rate", Outlook.MOVES)
     words = "t.Double waits for the rate limit api (2 per minute)"
-    assert second.sentence.startswith(f"{words}; it may begin at ")
+    assert second.sentence.startswith(f"{words}; it may start at ")
     assert (third.code, third.sentence) == ("task-rate", f"{words}; tasks before it come first.")
 
 
@@ -182,7 +182,7 @@ def test_paused(store: MemoryStore) -> None:
     assert (reason.code, reason.outlook) == ("task-paused", Outlook.STANDS)
     assert (reason.sentence, reason.action) == (
         "its run is paused: paused by operator ada.",
-        f"Let it go on: afl unpause {run}",
+        f"Continue it: afl unpause {run}",
     )
 
 
@@ -301,4 +301,4 @@ def test_a_step_that_sleeps(store: MemoryStore) -> None:
     assert "sys.Sleep sleeps until " in reason.cause.sentence
     assert reason.outlook is Outlook.MOVES
     due = asleep(store, source.replace("3600000", "0"))
-    assert "; it goes on when a server is started: none is alive" in why(store, due).cause.sentence
+    assert "; it continues when a server is started: none is alive" in why(store, due).cause.sentence

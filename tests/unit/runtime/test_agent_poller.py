@@ -379,7 +379,7 @@ def test_another_workflow_in_the_cache_changes_nothing_and_is_told(
     run = begin(store)
     poller = poller_on(store, Double=double)
     poller.cache_workflow_ast(run, dict(program("ns.Twice").workflow.ast))
-    assert "goes on with the program it was started with" in caplog.text
+    assert "continues with the program it was started with" in caplog.text
     poller.poll_once()
     assert run_of(store, run).outputs == {"m": 6}
 

@@ -187,7 +187,7 @@ def test_a_heartbeat_renews_and_learns_that_the_work_is_somebody_elses() -> None
     context = a_context(renew=lambda: answers.pop(0))
     context.heartbeat()
     context.heartbeat()
-    with pytest.raises(WorkCanceled, match="somebody else has the task now"):
+    with pytest.raises(WorkCanceled, match="another worker has the task now"):
         context.heartbeat()
     with pytest.raises(WorkCanceled):
         context.heartbeat()

@@ -93,7 +93,7 @@ def test_a_near_miss_of_a_name_is_told() -> None:
     handlers = Handlers.of({"shop.Chrage": charge, "Ship": ship, "other.Facet": ship, "shop.Refund": ship})
     assert mismatches(handlers, program) == []
     (problem,) = near_misses(handlers, program)
-    assert "handler of shop.Chrage, which is no event facet; did you mean 'shop.Charge'?" in problem
+    assert "handler of shop.Chrage, which is not an event facet; did you mean 'shop.Charge'?" in problem
     asked = program_of(SOURCE.replace("(id: String, fee: Double = 0.0)", '(id: String) with Human("x")'))
     assert near_misses(handlers, asked) == []
 

@@ -88,7 +88,7 @@ def test_the_constructor_puts_afl_execute_into_the_registry(store: MemoryStore) 
     registry = ToolRegistry()
     RunnerService(store, Evaluator(store), quiet(), registry)
     assert registry.names == ["afl:execute"]
-    with pytest.raises(RuntimeError, match="it is no facet"):
+    with pytest.raises(RuntimeError, match="it is not a facet"):
         registry.handle("afl:execute", {})
 
 

@@ -68,8 +68,8 @@ def test_without_required_fields_anything_will_do() -> None:
         ({}, "needs the argument"),
         ({"result": {"title": "t"}}, "lacks the required field body"),
         ({"result": [{"name": "title", "value": 1}, {"name": "title", "value": 2}]}, "given twice"),
-        ({"result": ["title"]}, "is no field"),
-        ({"result": [{"name": "title"}]}, "is no field"),
+        ({"result": ["title"]}, "is not a field"),
+        ({"result": [{"name": "title"}]}, "is not a field"),
     ],
 )
 def test_what_is_refused(arguments: dict[str, Any], said: str) -> None:

@@ -224,7 +224,7 @@ def _read(body: bytes) -> ChatRequest:
     try:
         wanted = msgspec.json.decode(body, type=ChatRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise RequestError(f"the body is no chat completion: {error}") from error
+        raise RequestError(f"the body is not a chat completion: {error}") from error
     if wanted.tools:
         raise RequestError("tools: an agent has its own; define them with the agent")
     if wanted.n not in (None, 1):

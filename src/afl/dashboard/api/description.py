@@ -20,12 +20,12 @@ from afl.operations.operation import Operation
 from afl.operations.problems import Refusal
 
 _REFUSALS = {
-    "401": "It is not known who asks.",
+    "401": "The caller is not authenticated.",
     "403": "The role does not allow it, or the request came from elsewhere.",
-    "404": "There is nothing of that name.",
+    "404": "There is nothing with that name.",
     "409": "It is not in a state in which that can be done.",
     "413": "The request is too large.",
-    "422": "What was given is wrong; nothing was stored.",
+    "422": "The input is wrong; nothing was stored.",
     "429": "Too many wrong tokens.",
     "503": "The store, or the server of that part, does not answer.",
 }

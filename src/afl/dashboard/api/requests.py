@@ -131,9 +131,9 @@ async def _body(operation: Operation, request: Request) -> Mapping[str, Any]:
     try:
         found = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise RequestError(f"the body is no JSON: {error}") from error
+        raise RequestError(f"the body is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise RequestError("the body is no JSON object")
+        raise RequestError("the body is not a JSON object")
     return found
 
 

@@ -133,8 +133,8 @@ def _changing(
 _ACTIONS: dict[str, Callable[[Request, str], Awaitable[tuple[str, str]]]] = {
     "retry": _retry,
     "cancel": _changing(control.cancel, "The run was canceled."),
-    "pause": _changing(control.pause, "The run is paused. Tasks that run go on; their results wait."),
-    "unpause": _changing(control.unpause, "The run goes on."),
+    "pause": _changing(control.pause, "The run is paused. Running tasks continue; their results wait."),
+    "unpause": _changing(control.unpause, "The run continues."),
 }
 
 

@@ -140,7 +140,7 @@ class Session:
 
 
 class Pool:
-    """At most `size` sessions are in use at a time; a thread that asks for one more waits."""
+    """At most `size` sessions are in use at a time; a thread that requests one more waits."""
 
     def __init__(self, connect: Callable[[], Connection], size: int) -> None:
         self._connect = connect

@@ -81,6 +81,6 @@ class ReadOnlyWriter:
 
     def _refuse(self) -> NoReturn:
         raise StoreReadOnly(
-            f"{self.path} is read-only here: it can be looked at, and nothing can be changed; check the "
+            f"{self.path} is read-only here: it can be read, but not changed; check the "
             "permissions of the file and its directory, and how the file system is mounted"
         )

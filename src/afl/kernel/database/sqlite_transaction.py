@@ -186,7 +186,7 @@ def failure(error: sqlite3.Error, path: str, doing: str) -> StoreError:
         return StoreConflict(f"{doing}: {error}")
     if code in (sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_CORRUPT):
         return StoreCorrupt(
-            f"{path} is damaged or is no SQLite database ({error}); "
+            f"{path} is damaged or is not an SQLite database ({error}); "
             "restore it from a backup or name another file"
         )
     advice = _ADVICE.get(code)

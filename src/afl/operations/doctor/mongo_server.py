@@ -25,5 +25,5 @@ def server(store: Any) -> list[Finding]:
             "Set it to true with rs.reconfig().",
         )
     if facts.members == 1:
-        found += note("server", f"{text}: when that one is away, everything waits", "Add two more members.")
+        found += note("server", f"{text}: if it is down, everything waits", "Add two more members.")
     return found or fine("server", text)

@@ -86,7 +86,7 @@ def _storage(told: _Told) -> list[Finding]:
     if not told.has_jetstream:
         return error(
             _CHECK,
-            "JetStream is off: turns cannot be told of",
+            "JetStream is off: turns cannot be announced",
             "Start the server with -js and a folder (-sd).",
         )
     if told.most_storage == 0:

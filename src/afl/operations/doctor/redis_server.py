@@ -65,7 +65,7 @@ def eviction(info: Info) -> list[Finding]:
     if policy != "noeviction":
         return error(
             _CHECK,
-            f"maxmemory-policy is {policy}: under pressure the server throws messages away without a word",
+            f"maxmemory-policy is {policy}: under memory pressure the server silently discards messages",
             "CONFIG SET maxmemory-policy noeviction, and the same in its configuration file.",
         )
     return fine(_CHECK, "maxmemory-policy is noeviction")

@@ -20,7 +20,7 @@ _LEAST_BYTES = 256 * _MIB
 _FEW_BYTES = 1024 * _MIB
 _LARGE_LOG = 1024 * _MIB
 _OWN_FOLDER = ".afl"
-_BACKUP = "Restore the store from a backup; `sqlite3 FILE .recover` saves what can be read. Stop all processes first."
+_BACKUP = "Restore the store from a backup; `sqlite3 FILE .recover` saves the readable part. Stop all processes first."
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,14 @@ def permissions(place: Place) -> list[Finding]:
     if not place.fix:
         return warning(
             "permissions",
-            f"other users of this machine can get at {names}",
-            "`afl doctor --fix` takes their rights away.",
+            f"other users of this machine can access {names}",
+            "`afl doctor --fix` removes their permissions.",
         )
     kept = [path for path in loose if not _tightened(path)]
     if kept:
         return error(
             "permissions",
-            f"other users of this machine can get at {', '.join(kept)}, and that could not be changed",
+            f"other users of this machine can access {', '.join(kept)}, and that could not be changed",
             "Run `afl doctor --fix` as the owner of the files, where they can be written.",
         )
     return [Finding("permissions", Level.NOTE, f"took the rights of other users away: {names}")]
@@ -117,7 +117,7 @@ def write_ahead_log(place: Place) -> list[Finding]:
     if size > _LARGE_LOG:
         return warning(
             "write-ahead log",
-            f"{place.path}-wal has {size // _MIB:,} MiB: somebody reads for so long that it cannot be folded in",
+            f"{place.path}-wal has {size // _MIB:,} MiB: a long-running reader prevents its checkpoint",
             "Look for a program that keeps the file open, such as a forgotten sqlite3 shell.",
         )
     return fine("write-ahead log", f"{state.frames:,} pages are in the log, all whole")

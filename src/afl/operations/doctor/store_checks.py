@@ -120,7 +120,7 @@ _ORPHANS = {
         "They do no harm; restore the store from a backup if the run is missed.",
     ),
     OrphanKind.RUN_PROGRAM: (Level.ERROR, "runs whose program is not in the store", _LOST),
-    OrphanKind.RUN_STEPS: (Level.ERROR, "runs that have begun and have no steps", _LOST),
+    OrphanKind.RUN_STEPS: (Level.ERROR, "runs that have started but have no steps", _LOST),
 }
 
 
@@ -149,7 +149,7 @@ def holds_of_the_dead(store: PersistenceAPI) -> list[Finding]:
     return warning(
         "leases",
         f"{amount:,} tasks and runs are held by processes that are gone, such as {store.describe(owner)}",
-        "A live worker takes them over within seconds: look again, and ask `afl why` if they stay."
+        "A live worker takes them over within seconds: check again, and run `afl why` if they remain."
         if live
         else "Start a worker, `afl runner` or `afl agent`: it takes them over.",
     )
@@ -185,7 +185,7 @@ def silent_servers(store: PersistenceAPI) -> list[Finding]:
         return warning(
             "servers",
             f"{len(silent)} servers do not ping: {_some(each.title for each in silent)}",
-            "`afl why SERVER` says what is known of it; one that hangs has to be restarted.",
+            "`afl why SERVER` says what is known about it; restart one that hangs.",
         )
     words = ", ".join(f"{count} {liveness}" for liveness, count in sorted(counts.items()))
     return fine("servers", words or "no server has registered yet")
@@ -214,8 +214,8 @@ def notifications(store: PersistenceAPI) -> list[Finding]:
     if received is None:
         return note(
             "notifications",
-            "commits are told to their own process only: other workers look at their poll interval",
-            "AFL_DOORBELL=nats://... has them hear of new work at once.",
+            "commits notify only their own process: other workers poll",
+            "AFL_DOORBELL=nats://... notifies them of new work at once.",
         )
     if received:
         return fine("notifications", "a commit is heard at once")

@@ -74,7 +74,7 @@ def workflows(client: Client) -> list[Workflow]:
 
 
 def problems(client: Client) -> list[FileProblem]:
-    """What is wrong in the workflow files, as they are now."""
+    """The mistakes in the workflow files, as they are now."""
     return client.call(CheckWorkflows())
 
 
@@ -109,14 +109,14 @@ def runs(
 
 
 def find_run(client: Client, given: str = "") -> str:
-    """The run that an id, or enough of its beginning or end, means; without one, the latest."""
+    """The run that an id, or a prefix of it or end, means; without one, the latest."""
     if not given:
         latest = runs(client, limit=1)
         if not latest:
             raise InputError("there are no runs yet; `afl fleet run WORKFLOW` starts one")
         return latest[0].run_id
     if not _LETTERS.fullmatch(given):
-        raise InputError(f"{given!r} is no id of a run; `afl fleet status` lists them")
+        raise InputError(f"{given!r} is not the id of a run; `afl fleet status` lists them")
     known = runs(client, limit=_PAGE)
     for run in known:
         if given in (run.run_id, run.instance_id):
@@ -141,7 +141,7 @@ def show_run(client: Client, run_id: str) -> RunStanding:
 
 def cancel(
     client: Client,
-    run_id: Annotated[str, about("The run's id, or enough of its beginning or end.")],
+    run_id: Annotated[str, about("The run's id, or a unique prefix or suffix of it.")],
     reason: Annotated[str, about("Kept with the run.")] = "",
 ) -> RunView:
     """End a run: its processes, with everything they started."""
@@ -153,7 +153,7 @@ def cancel(
 
 
 def agents(client: Client) -> list[AgentView]:
-    """List the agents: whether they live, what they run, when they were last seen."""
+    """List the agents: whether they are alive, what they run, when they were last seen."""
     return client.call(ListAgents())
 
 
@@ -246,7 +246,7 @@ def compiled(pattern: str) -> re.Pattern[str] | None:
     try:
         return re.compile(pattern) if pattern else None
     except re.error as error:
-        raise InputError(f"{pattern!r} is no regular expression: {error}") from error
+        raise InputError(f"{pattern!r} is not a regular expression: {error}") from error
 
 
 def _unknown_workflow(client: Client, workflow_id: str) -> InputError:
@@ -254,7 +254,7 @@ def _unknown_workflow(client: Client, workflow_id: str) -> InputError:
     wrong = [problem for problem in problems(client) if _file_of(workflow_id) in problem.path]
     if wrong:
         found = wrong[0]
-        return InputError(f"{found.path}:{found.line} is no workflow: {found.key}: {found.error}")
+        return InputError(f"{found.path}:{found.line} is not a workflow: {found.key}: {found.error}")
     known = client.call(ListDefinitions())
     return InputError(f"there is no workflow {workflow_id!r}{suggestion(workflow_id, known)}")
 

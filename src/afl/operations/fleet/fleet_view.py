@@ -74,7 +74,7 @@ def show(client: Client, run_id: str) -> FleetRun:
 
 
 def start_run(client: Client, workflow_id: str, params: dict[str, Any] | None = None) -> FleetStarted:
-    """Start a run; what does not fit the workflow's parameters is refused."""
+    """Start a run; values that do not match the workflow's parameters are refused."""
     return FleetStarted(start(client, workflow_id, params), workflow_id)
 
 

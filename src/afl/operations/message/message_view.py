@@ -74,12 +74,12 @@ def show_letter(where: Where, agent: str, dead_id: str) -> Letter:
 
 
 def requeue(where: Where, agent: str, dead_ids: list[str] | None = None) -> Moved:
-    """Put dead letters back in line, all of an agent if none is named."""
+    """Requeue dead letters, all of an agent if none is named."""
     return Moved(agent, coordination.requeue(where, agent, dead_ids))
 
 
 def purge(where: Where, agent: str, dead_ids: list[str] | None = None) -> Moved:
-    """Throw dead letters away, all of an agent if none is named."""
+    """Delete dead letters, all of an agent if none is named."""
     return Moved(agent, coordination.purge(where, agent, dead_ids))
 
 

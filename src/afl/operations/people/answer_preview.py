@@ -37,7 +37,7 @@ def preview_answers(
     store: PersistenceAPI,
     ids: Ids,
     values: Annotated[
-        Mapping[str, Any] | None, about("Fields to set in each form; the others keep what it shows.")
+        Mapping[str, Any] | None, about("Fields to set in each form; the others keep the value shown.")
     ] = None,
 ) -> list[PlannedAnswer]:
     """Show what approving several questions would answer to each, and which cannot be answered. Nothing changes."""

@@ -80,12 +80,12 @@ class Answered:
 def list_approvals(
     store: PersistenceAPI,
     *,
-    group: Annotated[str, about("Only what this one is asked.")] = "",
+    group: Annotated[str, about("Only approvals for this group.")] = "",
     run: Annotated[str, about("Only what this run, or this turn of an agent, waits for.")] = "",
     limit: Limit = 50,
-    after: Annotated[str, about("Only what comes after this one.")] = "",
+    after: Annotated[str, about("Only those after this one.")] = "",
 ) -> list[Approval]:
-    """List what waits for an answer, the oldest first: steps of workflows, and tool calls of turns."""
+    """List pending approvals, the oldest first: steps of workflows, and tool calls of turns."""
     calls = ToolCalls.of(store)
     if run.startswith("turn_"):
         return calls.waiting_of_turn(run, group)[:limit]
@@ -123,7 +123,7 @@ def _call(store: PersistenceAPI, id: str) -> ToolApproval | None:
     except UnknownApproval:
         if len(found) == 1:
             return found[0]
-    raise InputError(f"several approvals begin with {id}; write more of the id")
+    raise InputError(f"several approvals start with {id}; write more of the id")
 
 
 def _of_run(store: PersistenceAPI, run: str, group: str) -> list[TaskDefinition]:
@@ -139,7 +139,7 @@ def _of_run(store: PersistenceAPI, run: str, group: str) -> list[TaskDefinition]
 
 
 def show_approval(store: PersistenceAPI, id: ApprovalId) -> ApprovalView:
-    """Show what is asked, what is to be known about it, and what may be answered; or who answered what."""
+    """Show a question, its context and its form, or who answered it and how."""
     if (call := _call(store, id)) is not None:
         approval = ToolCalls.of(store).shown(call)
         given = dict(call.answer) if call.answer is not None else None
@@ -160,12 +160,12 @@ def answer(
     *,
     by: str = "",
 ) -> Answered:
-    """Approve: the step goes on with these values, and with what stands in the form where none is given.
+    """Approve: the step continues with these values, and with those in the form where none is given.
 
     A tool call of a turn is made with these arguments.
 
-    A plain question needs no values. FormError if they do not fit the facet's return clause; then nothing has changed.
-    ApprovalClosed if somebody was faster, or its time was up.
+    A plain question needs no values. FormError if they do not match the facet's return clause; then nothing has
+    changed. ApprovalClosed if someone answered first, or it expired.
     """
     if (call := _call(store, id)) is not None:
         who, calls = by or operator(), ToolCalls.of(store)
@@ -199,7 +199,7 @@ def reject(
 ) -> Answered:
     """Refuse: the step fails with the error type Rejected and the feedback as its message, which `catch` can handle.
 
-    Where the only thing asked is one Boolean, that is false instead, and the step goes on. A tool call of a turn is not
+    If the form is one Boolean, the answer is false instead, and the step continues. A tool call of a turn is not
     made, and its model reads the feedback as the error of the tool.
     """
     if (call := _call(store, id)) is not None:

@@ -21,13 +21,13 @@ KIND = "human"
 REJECTED = "Rejected"  # the error type of a step that somebody refused
 
 
-class UnknownApproval(NotFoundError, hint="`afl approvals` lists what waits for an answer."):
+class UnknownApproval(NotFoundError, hint="`afl approvals` lists the pending approvals."):
     """Nothing of that id waits for a person, or ever did."""
 
 
 class ApprovalClosed(
     AgentFlowError,
-    hint="Nothing to do: the first answer counts; `afl approvals show ID` tells it.",
+    hint="Nothing to do: the first answer counts; `afl approvals show ID` shows it.",
     status=409,
 ):
     """It was answered, expired or canceled before; this answer had no effect."""
@@ -75,11 +75,11 @@ def find(store: PersistenceAPI, id: str) -> TaskDefinition:
         waits = store.find_tasks(TaskFilter(prefix=id, via=KIND, hold=TaskHold.ELSEWHERE, limit=2))
         found = waits or store.find_tasks(TaskFilter(prefix=id, via=KIND, limit=2))
         if len(found) > 1:
-            raise InputError(f"several approvals begin with {id}; write more of the id")
+            raise InputError(f"several approvals start with {id}; write more of the id")
         task = found[0] if found else None
     if task is None or not task.via.startswith(f"{KIND}:"):
         raise UnknownApproval(
-            f"there is no approval {id!r} in this store; `afl approvals` lists those that wait"
+            f"there is no approval {id!r} in this store; `afl approvals` lists the pending ones"
         )
     return task
 
@@ -117,9 +117,7 @@ def still_open(store: PersistenceAPI, task: TaskDefinition) -> TaskDefinition:
 def closed(approval: Approval) -> ApprovalClosed:
     """The error of an answer that comes too late; it says who answered first."""
     if approval.state == "waiting":
-        return ApprovalClosed(
-            f"approval {approval.id} waits for its turn; it can be answered when that has come"
-        )
+        return ApprovalClosed(f"approval {approval.id} cannot be answered yet: it waits for its turn")
     by = f" by {approval.answered_by}" if approval.answered_by else ""
     at = f", {ago(approval.answered_at)} ({date(approval.answered_at)})" if approval.answered_at else ""
     verb = "has" if approval.state in ("expired", "failed") else "was"

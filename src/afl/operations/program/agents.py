@@ -149,7 +149,7 @@ def _import_file(path: Path) -> ModuleType:
     name = path.stem if known is None else f"{path.stem}_{abs(hash(folder)):x}"
     spec = importlib.util.spec_from_file_location(name, path.resolve())
     if spec is None or spec.loader is None:
-        raise AgentError(f"agent module {path} is no Python file; its name must end in .py")
+        raise AgentError(f"agent module {path} is not a Python file; its name must end in .py")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -90,7 +90,7 @@ def show_flow(
 ) -> FlowView:
     """Show a flow: its workflows, its source, its compiled JSON.
 
-    The hash of a run's program is an id, too.
+    The hash of a run's program is also an id.
     """
     kept = _find(store, flow)
     return _published(store, kept, with_program) if kept else _of_run(store, flow, with_program)
@@ -103,7 +103,7 @@ def _find(store: PersistenceAPI, name: str) -> FlowDefinition | None:
     matches = store.find_flows(prefix=name, limit=_LISTED + 1) if name else []
     if len(matches) > 1:
         shown = ", ".join(each.uuid for each in matches[:_LISTED])
-        raise InputError(f"several flows begin with {name}: {shown}; write more of the id")
+        raise InputError(f"several flows start with {name}: {shown}; write more of the id")
     return matches[0] if matches else None
 
 

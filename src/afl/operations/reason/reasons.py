@@ -14,10 +14,10 @@ from afl.operations.run.attempts import AttemptView
 
 
 class Outlook(StrEnum):
-    """What becomes of it if nobody does anything."""
+    """What happens if nobody does anything."""
 
-    MOVES = "moves"  # it goes on by itself
-    STANDS = "stands"  # somebody must act
+    MOVES = "moves"  # it continues by itself
+    STANDS = "stands"  # someone must act
     OVER = "over"  # there is nothing left to happen
 
 
@@ -37,32 +37,34 @@ _WAIT = "wait"
 CODES: dict[str, Code] = {
     "run-completed": Code("The run completed.", _O, "`afl show RUN` shows its steps"),
     "run-failed": Code("The run failed; the step, its line and the cause are named.", _O, "`afl retry RUN`"),
-    "run-canceled": Code("Somebody canceled the run.", _O, "`afl retry RUN` takes it up again"),
+    "run-canceled": Code("Someone canceled the run.", _O, "`afl retry RUN` runs it again"),
     "run-paused": Code(
-        "The run is paused; by whom is said, or why it cannot be evaluated.", _S, "`afl unpause RUN`"
+        "The run is paused; the text says by whom, or why it cannot be evaluated.", _S, "`afl unpause RUN`"
     ),
     "run-budget": Code("The run reached its budget and paused.", _S, "`afl unpause RUN --budget-usd N`"),
     "run-evaluated": Code("A live process evaluates the run right now.", _M, _WAIT),
     "run-evaluator-silent": Code(
-        "The process that evaluates the run cannot be seen; its lease decides.",
+        "The process that evaluates the run cannot be checked from here; its lease decides.",
         _M,
         "wait for the lease to end",
     ),
     "run-evaluator-gone": Code(
         "The process that evaluated the run died; a live runner takes the run over.", _M, _WAIT
     ),
-    "run-queued": Code("The run is due, and a live runner will take it up.", _M, _WAIT),
+    "run-queued": Code("The run is due; a live runner will pick it up.", _M, _WAIT),
     "run-no-evaluator": Code(
-        "The run is due, and no live runner is there to evaluate it.",
+        "The run is due, but no live runner can evaluate it.",
         _S,
         "start `afl agent MODULE` or `afl runner`, or `afl resume RUN`",
     ),
-    "run-waits": Code("The run waits for steps; the reason of one of them follows.", _M, "see its cause"),
+    "run-waits": Code(
+        "The run is waiting for steps; the reason of one of them follows.", _M, "see its cause"
+    ),
     "run-stalled": Code("The run has nothing to wait for and is not over.", _S, "`afl resume RUN`"),
     "step-completed": Code("The step completed.", _O, _REST),
     "step-failed": Code("The step failed; its line and the cause are named.", _O, "`afl retry STEP`"),
     "step-collected": Code(
-        "The step failed in a foreach that collects its failures; the run goes on without it.", _O, _REST
+        "The step failed in a foreach that collects its failures; the run continues without it.", _O, _REST
     ),
     "step-skipped": Code(
         "The step will not run: it depends on one that failed.", _O, "`afl retry` the failed step"
@@ -74,7 +76,7 @@ CODES: dict[str, Code] = {
     ),
     "step-run-over": Code("The step's run ended before it did.", _O, _REST),
     "step-not-reached": Code(
-        "The step's block has not begun; what it waits for follows.", _M, "see its cause"
+        "The step's block has not started; what it waits for follows.", _M, "see its cause"
     ),
     "step-waits-for-step": Code("The step waits for another step's result.", _M, "see its cause"),
     "step-waits-inside": Code("The step waits for the steps in its body.", _M, "see its cause"),
@@ -89,7 +91,7 @@ CODES: dict[str, Code] = {
     "step-waits-for-run": Code(
         "The step waits for its child run; what that waits for follows.", _M, "see its cause"
     ),
-    "step-evaluating": Code("The step's turn comes when its run is evaluated.", _M, "see its cause"),
+    "step-evaluating": Code("The step is next when its run is evaluated.", _M, "see its cause"),
     "step-without-task": Code(
         "The step waits for an agent, but has no open task; a runner's sweep makes a new one.",
         _S,
@@ -100,29 +102,31 @@ CODES: dict[str, Code] = {
     "task-ignored": Code("Its run ended or its step moved on before the task was done.", _O, _REST),
     "task-canceled": Code("The task was canceled with its run, or by an operator.", _O, _REST),
     "task-unserved": Code(
-        "No live server serves the facet; who did so last, and when, is said.",
+        "No live server serves the facet; the text says which one did last, and when.",
         _S,
         "start an agent: `afl agent MODULE`",
     ),
     "task-other-list": Code(
-        "Servers that serve the facet serve other task lists.", _S, "start one with `--task-list` of the task"
+        "Servers that serve the facet serve other task lists.", _S, "start one with the task's `--task-list`"
     ),
     "task-servers-full": Code(
         "Every live server that serves the facet is full.",
         _M,
         "wait, start another, or raise `--concurrency`",
     ),
-    "task-ready": Code("A live server with room will claim it.", _M, _WAIT),
-    "task-local": Code("The process that runs the workflow takes it when it has room.", _M, _WAIT),
-    "task-delayed": Code("A retry is due at the time that is named.", _M, _WAIT),
-    "task-timer": Code("It sleeps until the time that is named.", _M, _WAIT),
+    "task-ready": Code("A live server with free capacity will claim it.", _M, _WAIT),
+    "task-local": Code("The process that runs the workflow takes it when it has free capacity.", _M, _WAIT),
+    "task-delayed": Code("A retry is due at the given time.", _M, _WAIT),
+    "task-timer": Code("It sleeps until the given time.", _M, _WAIT),
     "task-concurrency": Code(
-        "As many tasks of its key are under way as `Concurrency` allows.",
+        "As many tasks with its key are in progress as `Concurrency` allows.",
         _M,
         "wait, or see why those do not end",
     ),
     "task-rate": Code(
-        "As many tasks of its key have begun as `Rate` allows; when the next may begin is said.", _M, _WAIT
+        "As many tasks with its key have started as `Rate` allows; the text says when the next may start.",
+        _M,
+        _WAIT,
     ),
     "task-paused": Code("The task's run is paused.", _S, "`afl unpause RUN`"),
     "task-poisoned": Code(
@@ -131,70 +135,74 @@ CODES: dict[str, Code] = {
         "find out what kills the workers",
     ),
     "task-timeout": Code(
-        "Its time was up; a sweep is about to try it again or fail its step.",
+        "It timed out; a sweep is about to retry it or fail its step.",
         _M,
         "raise `Timeout`, or fix the handler",
     ),
     "task-human": Code(
-        "Somebody has to answer; until when, and who is asked otherwise, is said.",
+        "Someone has to answer; the text says until when, and who is asked next.",
         _S,
         "`afl approvals show ID`",
     ),
     "task-signal": Code(
-        "A signal has to be delivered; until when, and by which command, is said.",
+        "A signal has to be delivered; the text says until when, and with which command.",
         _S,
         "`afl signal RUN NAME`",
     ),
     "task-elsewhere": Code(
-        "It was handed to an agent, the fleet or a message, and goes on when that has answered.", _M, _WAIT
+        "It was handed to an agent, the fleet or a message, and continues when that has answered.", _M, _WAIT
     ),
-    "task-child-run": Code("It is a child run, which goes on by itself.", _M, "`afl why RUN`"),
+    "task-child-run": Code("It is a child run, which continues by itself.", _M, "`afl why RUN`"),
     "task-not-begun": Code(
-        "An agent, the fleet or a message cannot take it yet; why is said.",
+        "An agent, the fleet or a message cannot take it yet; the text says why.",
         _S,
         "start or repair the other side",
     ),
     "task-queued-elsewhere": Code(
-        "The fleet has it in its queue, and no agent is connected that can run it; what it needs is said.",
+        "The fleet has it in its queue, but no connected agent can run it; the text says what it needs.",
         _S,
         "start `afl fleet agent`",
     ),
     "task-no-bridge": Code(
-        "It is to be done by an agent, the fleet or a message, and no live server hands such work over.",
+        "It is to be done by an agent, the fleet or a message, but no live server hosts that bridge.",
         _S,
         "start `afl runner`",
     ),
     "task-locked": Code(
-        "Somebody holds the task's lock, so nobody claims it.", _M, "wait for the lock to end"
+        "Someone holds the task's lock, so nobody claims it.", _M, "wait for the lock to end"
     ),
     "task-behind": Code("Another task of the same step comes first.", _M, "see its cause"),
-    "task-running": Code("A live owner works on it; lease, progress and deadline are said.", _M, _WAIT),
+    "task-running": Code(
+        "A live owner is working on it; the text names lease, progress and deadline.", _M, _WAIT
+    ),
     "task-owner-dead": Code(
         "Its owner died; it is delivered again within seconds.", _M, "keep a server running"
     ),
     "task-lease-ended": Code("Its owner's lease ended; it is delivered again.", _M, "keep a server running"),
-    "task-overdue": Code("It is past its deadline; a sweep takes it away.", _M, "keep a server running"),
-    "server-working": Code("The server lives and has room.", _M, _REST),
-    "server-full": Code("The server works on as much as it takes.", _M, "wait, or raise its `--concurrency`"),
+    "task-overdue": Code(
+        "It is past its deadline; a sweep takes it from its owner.", _M, "keep a server running"
+    ),
+    "server-working": Code("The server is alive and has free capacity.", _M, _REST),
+    "server-full": Code(
+        "The server is working on as many tasks as it accepts.", _M, "wait, or raise its `--concurrency`"
+    ),
     "server-starting": Code("The server has registered and is about to claim.", _M, _WAIT),
     "server-hanging": Code(
-        "The process lives but does not ping: it is blocked or stopped.",
+        "The process is alive but does not ping: it is blocked or stopped.",
         _S,
         "look at its stack, or restart it",
     ),
     "server-silent": Code(
-        "The server does not ping, and its process cannot be seen from here.", _S, "look at its host"
+        "The server does not ping, and its process cannot be checked from here.", _S, "look at its host"
     ),
     "server-dead": Code("The server's process died; others take its work.", _S, "start it again"),
     "server-stopped": Code("The server was shut down.", _O, "start it again if it is needed"),
     "store-locked": Code(
-        "A process that is stopped, or does not let go, holds the write lock of the SQLite file: nobody can write.",
+        "A process that is stopped, or does not release it, holds the write lock of the SQLite file: nobody can write.",
         _S,
-        "let that process go on, or end it",
+        "let that process continue, or end it",
     ),
-    "server-failed": Code(
-        "The server gave up with the error that is named.", _S, "fix that, then start it again"
-    ),
+    "server-failed": Code("The server gave up with the given error.", _S, "fix that, then start it again"),
 }
 
 
@@ -218,7 +226,7 @@ class Reason:
 
     @property
     def outlook(self) -> Outlook:
-        """What becomes of it if nobody does anything: decided by the cause, unless this is over."""
+        """What happens if nobody does anything: decided by the cause, unless this is over."""
         own = CODES[self.code].outlook
         return own if own is not Outlook.MOVES or self.because is None else self.because.outlook
 
@@ -237,8 +245,8 @@ class Reason:
 
 def render_markdown() -> str:
     """The table of docs/why.md."""
-    lines = ["| code | meaning | left alone it | what to do |", "|---|---|---|---|"]
-    words = {Outlook.MOVES: "goes on", Outlook.STANDS: "stands", Outlook.OVER: "is over"}
+    lines = ["| code | meaning | without action it | what to do |", "|---|---|---|---|"]
+    words = {Outlook.MOVES: "continues", Outlook.STANDS: "stays stuck", Outlook.OVER: "is over"}
     for name, code in CODES.items():
         lines.append(f"| `{name}` | {code.meaning} | {words[code.outlook]} | {code.action} |")
     return "\n".join(lines) + "\n"

@@ -56,7 +56,7 @@ def _ended(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
         return _of_run("run-completed", run, sentence, f"See its steps: afl show {run.workflow_id}")
     if run.state == RunnerState.CANCELED:
         sentence = f"it was ended at {at}: {run.reason or 'canceled'}."
-        return _of_run("run-canceled", run, sentence, f"Take it up again: afl retry {run.workflow_id}")
+        return _of_run("run-canceled", run, sentence, f"Run it again: afl retry {run.workflow_id}")
     failure = StepFailure.from_dict(run.error or {"message": "no error was recorded"})
     attempts = failed_attempts(snapshot.store, run)
     sentence = f"it failed at {at}: {failure_words(failure, last_failure(attempts))}"
@@ -65,7 +65,7 @@ def _ended(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
 
 
 def _paused(run: RunDefinition) -> Reason:
-    action = f"Let it go on: afl unpause {run.workflow_id}"
+    action = f"Continue it: afl unpause {run.workflow_id}"
     if run.reason.startswith(BUDGET):
         unit = "tokens" if "tokens" in run.reason else "usd"  # what it lacks, or what can be counted
         return _of_run("run-budget", run, f"it is paused: {run.reason}.", f"{action} --budget-{unit} N")
@@ -85,7 +85,10 @@ def _held(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
     if life is Life.UNKNOWN:
         sentence = f"{owner} evaluates it and cannot be seen from here; its lease runs until {until}."
         return _of_run(
-            "run-evaluator-silent", run, sentence, "Wait until then; another takes it over if need be."
+            "run-evaluator-silent",
+            run,
+            sentence,
+            "Wait until then; if necessary, another runner takes it over.",
         )
     return _of_run("run-evaluated", run, f"{owner} evaluates it; its lease runs until {until}.", "Wait.")
 
@@ -93,25 +96,25 @@ def _held(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
 def _gone(snapshot: DiagnosticSnapshot, run: RunDefinition, what: str) -> Reason:
     if snapshot.has_live_runner:
         return _of_run(
-            "run-evaluator-gone", run, f"{what}; a live runner takes it over in a moment.", "Wait."
+            "run-evaluator-gone", run, f"{what}; a live runner will take it over in a moment.", "Wait."
         )
     return _of_run(
-        "run-no-evaluator", run, f"{what}, and no live runner is there to take it over.", _start(run)
+        "run-no-evaluator", run, f"{what}, and there is no live runner to take it over.", _start(run)
     )
 
 
 def _due(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
     if snapshot.has_live_runner:
-        return _of_run("run-queued", run, "it is due, and a live runner takes it up in a moment.", "Wait.")
+        return _of_run("run-queued", run, "it is due; a live runner will pick it up in a moment.", "Wait.")
     runners = [server for server in snapshot.servers if server.evaluates]
     last = min(runners, key=lambda server: server.ping_age_ms, default=None)
     seen = f"; the last one was seen {span(last.ping_age_ms)} ago on {last.name}" if last is not None else ""
-    sentence = f"it is due, and no live runner is there to evaluate it{seen}."
+    sentence = f"it is due, but no live runner can evaluate it{seen}."
     return _of_run("run-no-evaluator", run, sentence, _start(run))
 
 
 def _start(run: RunDefinition) -> str:
-    return f"Start one (afl agent MODULE, or afl runner), or go on here: afl resume {run.workflow_id}"
+    return f"Start one (afl agent MODULE, or afl runner), or continue it here: afl resume {run.workflow_id}"
 
 
 def run_reason(snapshot: DiagnosticSnapshot, run: RunDefinition) -> Reason:
@@ -261,7 +264,7 @@ def _failure(step: StepDefinition, run: RunDefinition) -> StepFailure:
 
 
 def _evaluating(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:
-    sentence = "its turn comes when its run is evaluated."
+    sentence = "it is next when its run is evaluated."
     return _reason("step-evaluating", place, sentence, _CAUSE, standing(snapshot, place.run))
 
 
@@ -285,7 +288,7 @@ def _unopened(place: StepPlace) -> str:
     if progress is None or place.step is None or place.step.object_type != ObjectType.AND_MAP:
         return ""
     left = progress.total - progress.opened
-    return f"; {left:,} of {progress.total:,} elements begin when others end" if left else ""
+    return f"; {left:,} of {progress.total:,} elements start when others end" if left else ""
 
 
 def _count(number: int) -> str:
@@ -338,7 +341,7 @@ def _not_reached(snapshot: DiagnosticSnapshot, place: StepPlace, owner: StepId) 
     if above.code == "step-run-over":
         return _run_over(snapshot, place)
     code = "step-skipped" if above.outlook is Outlook.OVER else "step-not-reached"
-    return _reason(code, place, f"step {step_words(owner, place.run)} has not come to it.", _CAUSE, above)
+    return _reason(code, place, f"step {step_words(owner, place.run)} has not reached it.", _CAUSE, above)
 
 
 def _run_over(snapshot: DiagnosticSnapshot, place: StepPlace) -> Reason:

@@ -50,7 +50,7 @@ def find(store: PersistenceAPI, name: str | None) -> Subject:
         matches = _beginning(store, name)
         if len(matches) > 1:
             shown = ", ".join(f"{_kind(each)} {_id(each)}" for each in matches[:_SHOWN])
-            raise InputError(f"{len(matches)} things begin with {name}: {shown}; write more of the id")
+            raise InputError(f"{len(matches)} things start with {name}: {shown}; write more of the id")
         found = matches[0] if matches else None
     if found is None:
         raise UnknownSubject(

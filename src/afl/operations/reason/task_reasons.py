@@ -36,9 +36,9 @@ def elsewhere_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reas
     waits, queued = (_said(snapshot, task, key) for key in ("waits", "queued"))
     hosts = [server for server in snapshot.servers if server.is_live and kind in server.bridges]
     if hosts and waits:
-        sentence = f"{place} cannot be asked{_limits(snapshot, task)}: {waits}."
+        sentence = f"{place} is unavailable{_limits(snapshot, task)}: {waits}."
         return _at_bridge(
-            "task-not-begun", task, sentence, "Start or repair the other side; it is tried again."
+            "task-not-begun", task, sentence, "Start or repair the other side; it will be tried again."
         )
     host = hosts[0].title if hosts else _owner(snapshot, task)
     if host and queued:
@@ -52,7 +52,7 @@ def elsewhere_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reas
     sentence = (
         f"handed to {place}; no live server bridges to {_KINDS.get(kind, kind)}{_limits(snapshot, task)}."
     )
-    action = f"Start one: afl runner; or go on with: afl resume {task.workflow_id}"
+    action = f"Start one: afl runner; or continue it here: afl resume {task.workflow_id}"
     return _at_bridge("task-no-bridge", task, sentence, action)
 
 
@@ -158,7 +158,7 @@ def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
             "task-paused",
             task,
             f"its run is paused{reason}.",
-            f"Let it go on: afl unpause {task.workflow_id}",
+            f"Continue it: afl unpause {task.workflow_id}",
         )
     soon = (
         "at the next sweep"
@@ -181,14 +181,14 @@ def _sleeping(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     if task.deadline > snapshot.now:
         rest = f", another {left(task.deadline - snapshot.now)}"
         return _reason("task-timer", task, f"{until}{rest}.", "Wait.")
-    return _reason("task-timer", task, f"{until}; it goes on {_when(snapshot, task.deadline)}.", "Wait.")
+    return _reason("task-timer", task, f"{until}; it continues {_when(snapshot, task.deadline)}.", "Wait.")
 
 
 def _rated(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:
     """The next task of a rate has its slot; one that is tried again may have to wait longer than for that."""
     if not task.per_minute or task.not_before <= snapshot.now:
         return None
-    return _waits_for_rate(task, f"; it may begin at {snapshot.clock(task.not_before)}")
+    return _waits_for_rate(task, f"; it may start at {snapshot.clock(task.not_before)}")
 
 
 def _waits_for_rate(task: TaskDefinition, until: str) -> Reason:
@@ -278,7 +278,7 @@ def _running(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
 def _keep(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
     if snapshot.has_live_server:
         return "Wait."
-    return f"Start a server (afl agent MODULE), or go on with: afl resume {task.workflow_id} --agent MODULE"
+    return f"Start a server (afl agent MODULE), or continue it here: afl resume {task.workflow_id} --agent MODULE"
 
 
 def _work(snapshot: DiagnosticSnapshot, task: TaskDefinition, owner: str) -> str:

@@ -39,17 +39,15 @@ def _judge(server: Server) -> tuple[str, str, str]:
             sentence = f"the process of {title} died; its last sign of life was {silence} ago."
             return "server-dead", sentence, "Start it again; other servers take its work over."
         case Liveness.SILENT:
-            sentence = f"{title} has said nothing for {silence}, and its process cannot be seen from here."
+            sentence = f"{title} has said nothing for {silence}, and its process cannot be checked from here."
             return (
                 "server-silent",
                 sentence,
                 f"Look at {server.name}: is the process there, does it reach the store?",
             )
         case Liveness.HANGING:
-            sentence = (
-                f"the process of {title} lives, but has said nothing for {silence}: it is blocked or stopped."
-            )
-            return "server-hanging", sentence, "Look at what it does, or restart it."
+            sentence = f"the process of {title} is alive, but has not pinged for {silence}: it is blocked or stopped."
+            return "server-hanging", sentence, "Check what it is doing, or restart it."
         case Liveness.STARTING:
             return "server-starting", f"{title} has registered and is about to claim work.", "Wait a moment."
         case _:
@@ -58,17 +56,20 @@ def _judge(server: Server) -> tuple[str, str, str]:
 
 def _working(server: Server) -> tuple[str, str, str]:
     if server.is_full:
-        sentence = f"{server.title} works on {server.use} tasks, as many as it takes."
+        sentence = f"{server.title} works on {server.use} tasks, as many as it accepts."
         return "server-full", sentence, "Wait, start another server, or raise its --concurrency."
     where = f"list {server.task_list}" if server.task_list else "any list"
-    sentence = f"{server.title} lives, works on {server.use} tasks and claims from {where}."
+    sentence = f"{server.title} is alive, works on {server.use} tasks and claims from {where}."
     return "server-working", sentence, "Nothing to do."
 
 
 def why(
     store: PersistenceAPI,
     name: Annotated[
-        str | None, about("A run, task or server, by enough of its id; a step as RUN/path; the latest run.")
+        str | None,
+        about(
+            "A run, task or server, by its id or a prefix of it; a step as RUN/path. Default: the latest run."
+        ),
     ] = None,
 ) -> Reason:
     """Explain why something is stuck, and what to do about it."""

@@ -86,7 +86,7 @@ ACTIONS: dict[str, _Action] = {
 PRUNE = "prune"
 ACTION_NAMES = (*ACTIONS, PRUNE)
 
-BulkAction = Annotated[str, Meta(description="What is done to each run.", extra={"choices": tuple(ACTIONS)})]
+BulkAction = Annotated[str, Meta(description="What to do with each run.", extra={"choices": tuple(ACTIONS)})]
 AnyAction = Annotated[
     str, Meta(description="What would be done to each run.", extra={"choices": ACTION_NAMES})
 ]
@@ -170,11 +170,11 @@ def bulk_runs(
 
     Rerun starts ended runs again as new ones, with the same inputs; those that were started again before are left out.
 
-    Each run is done for itself: what was done stays done if the call is interrupted, and doing it again passes it over.
+    Each run is processed separately: if the call is interrupted, repeating it skips those already done.
     """
     given = _given(locals())
     if action not in ACTIONS:
-        raise InputError(f"{action!r} is no bulk action; expected one of {', '.join(ACTIONS)}")
+        raise InputError(f"{action!r} is not a bulk action; expected one of {', '.join(ACTIONS)}")
     hits = list(islice(_hits(store, action, given, before), limit + 1))
     failed = []
     for run, _ in hits[:limit]:
@@ -218,7 +218,7 @@ def bulk_prune(
 
 
 FROM_START = "-"
-"""As `before`: what is left begins at the newest."""
+"""As `before`: start with the newest."""
 
 
 def _given(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -235,7 +235,7 @@ def _hits(store: PersistenceAPI, action: str, given: Mapping[str, Any], before: 
     filters = {name: value for name, value in given.items() if name != "state"}
     wanted = run_filter(**filters, before="" if before == FROM_START else before, limit=500)
     if action not in ACTION_NAMES:
-        raise InputError(f"{action!r} is no bulk action; expected one of {', '.join(ACTION_NAMES)}")
+        raise InputError(f"{action!r} is not a bulk action; expected one of {', '.join(ACTION_NAMES)}")
     state = given.get("state", "")
     if action == PRUNE:
         return matching(store, state, wanted, _OVER)

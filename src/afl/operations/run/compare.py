@@ -101,13 +101,13 @@ def compare_runs(
     second: Annotated[
         str,
         about(
-            "The run to compare it with. Default: the run that the first one repeats, which then stands first."
+            "The run to compare it with. Default: the run that the first one repeats, which is then shown first."
         ),
     ] = "",
     *,
     limit: Limit = 200,
 ) -> RunComparison:
-    """Compare two runs: program, inputs, steps, results, errors, durations and cost. What differs comes first."""
+    """Compare two runs: program, inputs, steps, results, errors, durations and cost. Differences come first."""
     run = run_store.find(store, first)
     runs = (run, run_store.find(store, second)) if second else (_origin(store, run), run)
     sides = [_Side(store, each) for each in runs]

@@ -28,7 +28,7 @@ from afl.runtime.types import StepId, WorkflowId
 
 @dataclass(frozen=True)
 class Change:
-    """What became of a run. `changed` is False when it was so already, or could not be changed; `why` says it."""
+    """The outcome for a run. `changed` is False when it was so already, or could not be changed; `why` says it."""
 
     run: str
     workflow: str
@@ -56,7 +56,7 @@ class Continued:
 
 
 def pause(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
-    """Pause a run. Tasks that run go on, and their results wait."""
+    """Pause a run. Running tasks continue, and their results wait."""
     found = run_store.find(store, run)
     reason = f"paused by operator {by or operator()}"
     return _change(store, found, store.pause_run(WorkflowId(found.workflow_id), reason))
@@ -65,7 +65,7 @@ def pause(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
 def unpause(
     store: PersistenceAPI, run: Run, *, budget_usd: Dollars | None = None, budget_tokens: Tokens | None = None
 ) -> Change:
-    """Let a paused run go on, with another budget if its own is used up."""
+    """Continue a paused run, with another budget if its own is used up."""
     found = run_store.find(store, run)
     if budget_usd is not None or budget_tokens is not None:
         set_budget(store, found.workflow_id, usd=budget_usd, tokens=budget_tokens)
@@ -73,7 +73,7 @@ def unpause(
 
 
 def cancel(store: PersistenceAPI, run: Run, *, by: str = "") -> Change:
-    """End a run, its tasks and the child runs that end with it. `afl retry` takes it up again."""
+    """End a run, its tasks and the child runs that end with it. `afl retry` runs it again."""
     found = run_store.find(store, run)
     reason = f"canceled by operator {by or operator()}"
     changed = store.cancel_run(WorkflowId(found.workflow_id), reason)
@@ -105,7 +105,7 @@ def retry(
     store: PersistenceAPI,
     name: Annotated[str, about("A run: all its failed steps. A step (RUN/path), or a task.")],
 ) -> Retried:
-    """Try failed steps again. What is done stays done; the run goes on from there."""
+    """Try failed steps again. Completed steps are kept; the run continues from there."""
     subject = subjects.find(store, name)
     if isinstance(subject, ServerDefinition):
         raise InputError(f"{name} is a server; a run or a step can be retried")
@@ -121,7 +121,7 @@ def retry(
 
 def _begun(place: StepPlace) -> StepId:
     if place.step is None:
-        raise InputError(f"nothing to retry: step {place.id} has not begun")
+        raise InputError(f"nothing to retry: step {place.id} has not started")
     return place.id
 
 
@@ -132,11 +132,11 @@ def continue_step(
         Mapping[str, Any] | None, about("The return values of its facet by name; they are checked.")
     ] = None,
 ) -> Continued:
-    """Give a step that waits for its agent the result, in the agent's place; the run goes on with it."""
+    """Supply the result of a step that is waiting for its agent; the run continues with it."""
     place = subjects.find_step(store, step)
     waiting, run = place.step, place.run.workflow_id
     if waiting is None or waiting.state != StepState.EVENT_TRANSMIT:
-        state = "has not begun" if waiting is None else f"is at {waiting.state}"
+        state = "has not started" if waiting is None else f"is at {waiting.state}"
         raise InputError(f"step {place.id} {state}; it does not wait for a result")
     evaluator = Evaluator(store)
     given = dict(result) if result is not None else None
@@ -168,7 +168,7 @@ def prune(
 ) -> Pruned:
     """Remove runs that ended longer ago than this, with their steps, tasks and logs, and what belongs to no run.
 
-    `progress` is told after each batch how many are gone.
+    `progress` is called after each batch with the number removed.
     """
     if "retention" not in store.capabilities:
         raise CapabilityError("this store cannot remove runs; use SQLite or PostgreSQL")

@@ -31,7 +31,7 @@ Inputs = Annotated[
     Mapping[str, Any] | None, about("Inputs of the step in place of those it had, by their names.")
 ]
 InputTexts = Annotated[
-    list[str] | None, about("An input of the step, parsed as JSON if that fits its type. Repeatable.")
+    list[str] | None, about("An input of the step, parsed as JSON if its type allows. Repeatable.")
 ]
 Results = Annotated[
     Mapping[str, Mapping[str, Any]] | None,
@@ -40,7 +40,7 @@ Results = Annotated[
 ResultTexts = Annotated[
     list[str] | None, about("A return value of a step that is kept, as STEP.NAME=VALUE. Repeatable.")
 ]
-Program_ = Annotated[str, about("Another program to go on with: a source in AFL.")]
+Program_ = Annotated[str, about("Another program to continue with: a source in AFL.")]
 _WITH_INPUTS = (ObjectType.VARIABLE_ASSIGNMENT, ObjectType.FACET)
 
 
@@ -76,8 +76,8 @@ def fork(
 ) -> Forked:
     """Start a run again from a step, as a new run.
 
-    It keeps every completed step that does not depend on that one, and executes all others again. The run itself
-    is not changed. Nothing is stored if something does not fit.
+    It keeps every completed step that does not depend on that step, and executes all others again. The original run
+    is not changed. Nothing is stored if something is invalid.
     """
     found = run_store.find(store, run)
     check_run_id(id)
@@ -91,7 +91,7 @@ def fork(
     )
     new_id = id or sortable_id()
     if id and store.get_run(WorkflowId(id)) is not None:
-        raise RunExists(f"there is a run {id} already; a fork needs an id of its own")
+        raise RunExists(f"there is a run {id} already; a fork needs a new id")
     made = fork_run(
         store,
         found,

@@ -105,7 +105,7 @@ Hours = Annotated[int, Meta(ge=1, le=24 * 366, description="How many hours back.
 
 
 def overview(store: PersistenceAPI, hours: Hours = 24) -> Overview:
-    """Show the figures of the last hours: runs, success rate, durations, cost, what waits, who works."""
+    """Show the figures of the last hours: runs, success rate, durations, cost, waiting tasks, workers."""
     until = wall_ms()
     since = until - hours * _HOUR_MS
     runs = store.get_run_figures(since, MOST_RUNS + 1)

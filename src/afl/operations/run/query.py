@@ -29,7 +29,7 @@ def query(
     store: PersistenceAPI,
     run: Run,
     name: Annotated[
-        str, about("A published value, or a step for its results; all published values without.")
+        str, about("A published value, or a step for its results. Default: all published values.")
     ] = "",
 ) -> RunValues:
     """Read values of a run: what it published with `sys.Publish`, or the results of a step."""

@@ -20,7 +20,7 @@ GivenInputs = Annotated[
 ]
 InputTexts = Annotated[
     list[str] | None,
-    about("An input as NAME=VALUE, parsed as JSON if that fits its type. Repeatable."),
+    about("An input as NAME=VALUE, parsed as JSON if its type allows. Repeatable."),
 ]
 
 
@@ -36,7 +36,7 @@ def rerun(
 ) -> Submitted:
     """Start a run again, as a new run: the same program and inputs, name, tags, task list and budget.
 
-    Inputs that are given replace its own; nothing is stored if one does not fit.
+    Given inputs replace the original ones; nothing is stored if one is invalid.
     """
     found = _readable(store, run)
     program = program_cache(store).load(found.program_hash)

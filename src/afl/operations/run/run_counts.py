@@ -24,7 +24,7 @@ class StateCount:
 
 
 def count_states(store: PersistenceAPI) -> list[StateCount]:
-    """Count runs by what they do or wait for: exactly up to 1,000 of a state, and `more` beyond."""
+    """Count runs by state and by what they wait for: exactly up to 1,000 per state, and `more` beyond."""
     counts = {state: _stored(store, state) for state in _STORED}
     budget = len(store.find_runs(RunFilter(state=RunnerState.PAUSED, waits=(Waits.BUDGET,), limit=MOST)))
     going = _looked_at(store, RunFilter(state=RunnerState.RUNNING, waits=WAITS, limit=MOST))

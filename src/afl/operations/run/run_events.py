@@ -53,7 +53,7 @@ class RunEvent:
 
     @property
     def ends_run(self) -> bool:
-        """Whether the run is over by it."""
+        """Whether the run ends with it."""
         return self.kind in ENDS
 
     def __str__(self) -> str:
@@ -87,7 +87,7 @@ def read_events(
 ) -> EventPage:
     """Read what happened in a run after a position: steps that started, wait, completed or failed, its log, its end.
 
-    If there is nothing new and the run goes on, what happens in the next `wait` seconds. Who reads on from a position
+    If there is nothing new and the run goes on, what happens in the next `wait` seconds. Reading on from a position
     misses nothing and repeats nothing.
     """
     name = run_store.find(store, run or None).workflow_id
@@ -116,7 +116,7 @@ class _Position:
             return cls()
         parts = text.split(".")
         if len(parts) != 3 or not all(part.isdecimal() for part in parts):
-            raise InputError(f"{text[:80]!r} is no position of an event; give one that an event has")
+            raise InputError(f"{text[:80]!r} is not the position of an event; pass the position of one")
         return cls(*map(int, parts))
 
     def __str__(self) -> str:

@@ -22,7 +22,7 @@ WorkflowName = Annotated[str, about("Only runs of this workflow.")]
 Text = Annotated[
     str,
     about(
-        "Words, or their beginnings, in id, name, workflow, tags, inputs, outputs or error; all of them must be there."
+        "Words, or prefixes of words, in id, name, workflow, tags, inputs, outputs or error; all must match."
     ),
 ]
 Since = Annotated[int, Meta(ge=0, le=2**53, description="Created then or later (milliseconds since 1970).")]
@@ -33,10 +33,10 @@ Older = Annotated[str, about("Only runs created longer ago than this: 90m, 24h, 
 Longer = Annotated[str, about("Only runs that took, or have taken so far, at least this long: 30s, 2h.")]
 Shorter = Annotated[str, about("Only runs that took, or have taken so far, at most this long: 30s, 2h.")]
 MinCost = Annotated[
-    float, Meta(ge=0, le=1e9, description="Only runs whose models cost at least so many US dollars.")
+    float, Meta(ge=0, le=1e9, description="Only runs whose models cost at least this many US dollars.")
 ]
 MaxCost = Annotated[
-    float, Meta(ge=0, le=1e9, description="Only runs whose models cost at most so many US dollars.")
+    float, Meta(ge=0, le=1e9, description="Only runs whose models cost at most this many US dollars.")
 ]
 Match = tuple[RunDefinition, RunStatus]
 _READ = 200
@@ -96,7 +96,7 @@ def matching(
     InputError for a word that is no state.
     """
     if status and status not in RUN_STATES:
-        raise InputError(f"{status!r} is no state of a run; expected one of {', '.join(RUN_STATES)}")
+        raise InputError(f"{status!r} is not a state of a run; expected one of {', '.join(RUN_STATES)}")
     staff = Staff(store)
     asked = (
         _stored(status, wanted) if status or not stored else [replace(wanted, state=each) for each in stored]

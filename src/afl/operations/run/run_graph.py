@@ -89,7 +89,7 @@ def run_graph(
     folded: list[str] | None = None,
     narrow: Annotated[bool, about("One box below the other, for a narrow screen.")] = False,
 ) -> RunGraph:
-    """The graph of a run's program with the states of its steps; groups are open or folded as is asked for."""
+    """The graph of a run's program with the states of its steps; groups are expanded or collapsed as requested."""
     found = run_store.find(store, run)
     program = program_cache(store).load(found.program_hash)
     drawn = _drawn(program, frozenset(opened or ()), frozenset(folded or ()), 1 if narrow else ROW)

@@ -33,7 +33,7 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
     path = unquote(settings.store.removeprefix("sqlite:///"))
     if not create and path != settings.store and not Path(path).exists():
         missing = StoreUnavailable(
-            f"there is no store {path} yet; `afl run`, `afl submit` or `afl turns worker` makes it, "
+            f"there is no store {path} yet; `afl run`, `afl submit` or `afl turns worker` creates it, "
             "or name another with --store"
         )
         missing.hint = ""  # that of its class is for a server that does not answer
@@ -68,7 +68,7 @@ def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
     if len(matches) > 1:
         count = len(matches) if len(matches) <= _LISTED_RUNS else f"more than {_LISTED_RUNS}"
         shown = ", ".join(each.workflow_id for each in matches[:_LISTED_RUNS])
-        raise InputError(f"{count} runs begin with {name}: {shown}; write more of the id")
+        raise InputError(f"{count} runs start with {name}: {shown}; write more of the id")
     found = store.get_run(WorkflowId(matches[0].workflow_id))  # with its inputs
     if found is None:
         raise UnknownRun(name, [])

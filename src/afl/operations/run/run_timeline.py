@@ -92,7 +92,7 @@ class RunTimeline:
 
 
 def run_timeline(store: PersistenceAPI, run: str, *, limit: Limit = MOST_ROWS) -> RunTimeline:
-    """When the steps of a run were queued, began and ended, attempt by attempt, and which of them it waited for."""
+    """When the steps of a run were queued, started and ended, attempt by attempt, and which of them it waited for."""
     found = run_store.find(store, run)
     return _Reader(store, found).timeline(limit)
 

@@ -30,7 +30,7 @@ _INDEX = re.compile(r"#\d+")
 
 @dataclass
 class Counts:
-    """How many steps of a node stand where. `waiting` ones asked for an agent, `caught` ones failed and went on."""
+    """How many steps of a node are in each state. `waiting`: for an agent; `caught`: failed, and continued."""
 
     done: int = 0
     failed: int = 0

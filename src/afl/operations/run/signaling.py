@@ -75,7 +75,7 @@ def send_signal(
         ),
     ] = "",
 ) -> Delivery:
-    """Deliver a signal: the oldest step that waits for it goes on with the value. It is kept while none does.
+    """Deliver a signal: the oldest step that waits for it continues with the value. It is kept until one does.
 
     The value is checked against the facet's return clause before anything is stored.
     """

@@ -108,7 +108,7 @@ def show_step(
     store: PersistenceAPI,
     step: Annotated[str, about("The step's id (`RUN/0/desk`), or its path as people write it (`RUN/desk`).")],
 ) -> StepView:
-    """Show one step, which may not have begun: what it was given and returned, its attempts, its log, its error."""
+    """Show one step, which may not have started: its inputs and outputs, its attempts, its log, its error."""
     run_name, _, rest = step.partition("/")
     found = run_store.find(store, run_name)
     if not rest:

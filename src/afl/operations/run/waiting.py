@@ -54,7 +54,7 @@ def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEn
 
 
 def wait_a_while(store: PersistenceAPI, run: str, timeout: LongPoll = 0) -> RunEnd:
-    """Where a run stands when it is over, or after so many seconds; `timed_out` tells which."""
+    """The state of a run when it has ended, or after that many seconds; `timed_out` says which."""
     return wait(store, run_store.find(store, run or None).workflow_id, timeout)
 
 
@@ -75,7 +75,7 @@ def wait_for_any(
     runs: Annotated[list[str], Meta(max_length=MOST_RUNS, description="Whole ids of runs.")],
     timeout: LongPoll = 0,
 ) -> RunEnds:
-    """Those of some runs that are over, as soon as there is one, or after so many seconds."""
+    """The runs that have ended, as soon as there is one, or after that many seconds."""
     until = time.monotonic() + timeout
     with store.subscribe([run_topic(run) for run in runs]) as subscription:
         while True:

@@ -100,7 +100,7 @@ def send_to_session(
     *,
     fields: Mapping[str, str] | None = None,
     result: Annotated[
-        Mapping[str, Any] | None, about("A JSON schema that the result must fit; `title` is its name.")
+        Mapping[str, Any] | None, about("A JSON schema for the result; `title` is its name.")
     ] = None,
     history: Annotated[
         Mapping[str, Any] | None, about("How much of it a turn reads: last, tokens, summary.")
@@ -124,7 +124,7 @@ def fork_session(
     where: TurnStore,
     session: SessionId,
     after: Annotated[
-        str, about("The turn that it continues from, or enough of its beginning. Default: the last.")
+        str, about("The turn that it continues from, or a prefix of its id. Default: the last.")
     ] = "",
     name: Annotated[
         str, Meta(max_length=LONGEST_NAME, description="The new id. Made up if there is none.")
@@ -137,7 +137,7 @@ def fork_session(
 
 
 def delete_session(where: TurnStore, session: SessionId) -> Removed:
-    """Delete a session: its turns go, with all that was said in them. What forks share with it stays."""
+    """Delete a session: its turns and all their content. What forks share with it stays."""
 
     async def work(agents: Agents) -> Removed:
         return await agents.session(session).delete()

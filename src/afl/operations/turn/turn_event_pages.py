@@ -29,9 +29,9 @@ def read_turn_events(
     """Read what happened in a turn after a position: its steps, what its model says, its calls and their results, its
     end.
 
-    If there is nothing new and the turn goes on, what happens in the next `wait` seconds. Who reads on from a position
-    misses nothing and repeats nothing. With `Accept: text/event-stream` the HTTP API sends the events as they come,
-    until the turn is over; `Last-Event-ID` is the position.
+    If there is nothing new and the turn goes on, what happens in the next `wait` seconds. Reading on from a
+    position misses nothing and repeats nothing. With `Accept: text/event-stream` the HTTP API sends the events as
+    they come, until the turn is over; `Last-Event-ID` is the position.
     """
     place = EventPosition.of(after)
     with reading(where) as database:

@@ -22,7 +22,7 @@ from afl.turns.tools.questions import INPUT, OUTPUT
 from afl.turns.watchdog import DISPATCHED_MS
 from afl.turns.worker.metering import BUDGET_EXCEEDED
 
-_MORE_BUDGET = "Give the agent or the session a larger budget, or ask again when the day is over."
+_MORE_BUDGET = "Give the agent or the session a larger budget, or ask again tomorrow (UTC)."
 _NOTHING = "Nothing to do."
 _CHECKED = {INPUT: "what it was asked", OUTPUT: "its answer"}
 
@@ -89,7 +89,7 @@ class _Place:
 
 def _not_begun(place: _Place, status: InboxStatus) -> TurnReason:
     if status is not InboxStatus.QUEUED:
-        return place.reason("turn-refused", f"its message is {status}, and it never began.", _NOTHING)
+        return place.reason("turn-refused", f"its message is {status}, and it never started.", _NOTHING)
     agent = get_agent(place.tx, place.project, place.agent)
     if agent is None or agent.status != "active":
         return place.reason(
@@ -103,7 +103,7 @@ def _not_begun(place: _Place, status: InboxStatus) -> TurnReason:
     return place.reason(
         "turn-queued",
         f"{place.agent} has one turn at a time and is {head.status} in {head.active_agent_turn_id}{before}.",
-        f"See why that one does not end: afl turns why {head.active_agent_turn_id}",
+        f"See why it does not end: afl turns why {head.active_agent_turn_id}",
     )
 
 
@@ -129,7 +129,9 @@ def _suspended(place: _Place, head: Head) -> TurnReason:
     if not open_:
         messages = open_messages(place.tx, place.project, place.agent)
         found = ", ".join(sorted({str(message.message_type) for message in messages})) or "nothing"
-        sentence = f"what it waited for has been answered ({found} to be read); no worker has resumed it yet."
+        sentence = (
+            f"the calls it waited for have been answered ({found} to be read); no worker has resumed it yet."
+        )
         return place.reason("turn-answered", sentence, _serve(place))
     asked = [each for each in approvals_of_turn(place.tx, place.project, place.turn) if each.status == "open"]
     if asked:

@@ -90,7 +90,7 @@ def _check_store(settings: Settings) -> None:
     path = unquote(settings.store.removeprefix("sqlite:///"))
     if path != settings.store and not Path(path).exists():
         raise StoreUnavailable(
-            f"there is no store {path} yet; `afl turns worker` or `afl turns chat` makes it, "
+            f"there is no store {path} yet; `afl turns worker` or `afl turns chat` creates it, "
             "or name another with --store"
         )
 
@@ -108,7 +108,7 @@ async def _engine(database: Database, settings: Settings) -> L0Engine:
     try:
         await engine.start(relay=False)
     except BusUnavailable as error:
-        _log.warning("%s; workers will find what is asked of them by themselves", error)
+        _log.warning("%s; workers will find new messages by polling", error)
         engine = L0Engine(database, LocalBus(database), engine.limits, settings.blobs)
         await engine.start(relay=False)
     return engine

@@ -126,7 +126,7 @@ def _place(step: StepView) -> tuple[int, int]:
 
 
 def show(where: TurnStore, name: Turn = "") -> TurnView:
-    """Show a turn as a transcript: what it was asked, its steps, calls and answers, what it delivered."""
+    """Show a turn as a transcript: the question, its steps, calls and results, and the answer."""
 
     with reading(where) as database:
         now = database.now()

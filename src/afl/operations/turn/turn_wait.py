@@ -28,7 +28,7 @@ _A_LOOK = 0.5  # seconds that a turn which is over may take to be read
 
 
 def wait(where: TurnStore, turn: str, timeout: LongPoll = 0) -> Delivered | None:
-    """What a turn delivered; None if it is not over within so many seconds."""
+    """What a turn delivered; None if it has not ended within that many seconds."""
     with reading(where) as database:
         found = database.read(lambda tx: turns.find_turn(tx, where.project, turn))
     return turns.wait(where, found, max(timeout, _A_LOOK))

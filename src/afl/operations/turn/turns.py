@@ -100,14 +100,14 @@ def send(
     *,
     fields: Mapping[str, str] | None = None,
     result: Annotated[
-        Mapping[str, Any] | None, about("A JSON schema that the result must fit; `title` is its name.")
+        Mapping[str, Any] | None, about("A JSON schema for the result; `title` is its name.")
     ] = None,
     after: str = "",
     correlation: str | None = None,
     channel: str = "public",
     files: Files = None,
 ) -> TurnRef:
-    """Ask an agent for a turn, and leave it to workers. `after`: it reads what that turn read and wrote."""
+    """Request a turn of an agent, for workers to execute. `after`: it reads what that turn read and wrote."""
 
     async def work(agents: Agents) -> TurnRef:
         await agents.engine.database.run("read", lambda tx: known_agent(tx, where.project, agent))
@@ -140,9 +140,9 @@ def wait(where: TurnStore, turn: TurnRef, timeout: float | None = None) -> Deliv
 
 def agents(
     where: TurnStore,
-    sessions: Annotated[bool, about("Those that act for an agent in a session, too.")] = False,
+    sessions: Annotated[bool, about("Include those that act for an agent in a session.")] = False,
 ) -> list[AgentLine]:
-    """List the agents of a project: where each one is, and what waits for it."""
+    """List the agents of a project: the state of each, and how many messages wait for it."""
 
     def look(tx: Transaction) -> list[AgentLine]:
         heads = {head.agent_id: head for head in list_heads(tx, where.project)}
@@ -207,7 +207,7 @@ def stop(
     name: Annotated[str, about("A turn, or the agent whose turn is to end.")],
     reason: Annotated[str, about("Why, for those who read it later.")] = "stopped by an operator",
 ) -> Stopped:
-    """End a turn, and all that it set off. It ends as canceled, with what there is by then."""
+    """End a turn and everything it started. It ends as canceled, with what there is by then."""
 
     async def work(agents: Agents) -> Stopped:
         return await stop_named(agents, name, reason)
@@ -236,7 +236,7 @@ def find_turn(tx: Transaction, project: str, name: str = "") -> TurnRef:
     if len(found) == 1:
         return TurnRef(project, found[0][1], found[0][0])
     if found:
-        raise InputError(f"several turns begin with {name!r}: {', '.join(turn for turn, _ in found)} ...")
+        raise InputError(f"several turns start with {name!r}: {', '.join(turn for turn, _ in found)} ...")
     raise InputError(
         f"project {project} has no turn and no agent {name!r}; `afl turns list` shows the latest"
     )
@@ -268,7 +268,7 @@ def _latest(tx: Transaction, project: str, agent: str) -> TurnRef:
     rows = latest_turns(tx, project, agent, 1)
     if not rows:
         whose = f"agent {agent} of project {project}" if agent else f"project {project}"
-        raise InputError(f"{whose} has had no turn yet; `afl turns send AGENT TEXT` asks for one")
+        raise InputError(f"{whose} has had no turn yet; `afl turns send AGENT TEXT` requests one")
     return TurnRef(project, rows[0].agent_id, rows[0].agent_turn_id)
 
 

@@ -64,8 +64,8 @@ def run(
     """Compile and run a workflow in this process; its outputs.
 
     `source` is a text in AFL, or the path of a file that has one. `handlers` are functions by facet name, or a module
-    (or other object) with marked functions; of a module @answers functions and agents of turns count as well.
-    `capture_logging` stores what handlers say by `logging` in the log of the run, meanwhile.
+    (or other object) with marked functions; in a module, @answers functions and agents of turns are used as well.
+    `capture_logging` also stores what handlers write to `logging` in the log of the run.
     Raises CompileError, HandlerMismatch, InputError, RunFailed or RunPaused; `RunFailed.traceback` shows which line of
     a handler failed.
     """

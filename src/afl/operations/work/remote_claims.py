@@ -89,7 +89,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """What became of a task: completed, failed (`error` says why), or pending, to be tried again in `retry_in_ms`."""
+    """The outcome for a task: completed, failed (`error` says why), or pending, to be tried again in `retry_in_ms`."""
 
     task: str
     state: str

@@ -80,7 +80,7 @@ def claim_work(
     by: str = "",
     gone: threading.Event | None = None,
 ) -> Claimed:
-    """Claim tasks: those there are, or the first that come within the wait; none if none comes.
+    """Claim tasks: those available, or the first that arrive within the wait; none if none arrives.
 
     They are the worker's until their lease ends, and count as begun. Each has to be completed or failed, and kept
     by heartbeats until then.
@@ -129,7 +129,7 @@ def heartbeat_work(
     lease_ms: LeaseMs = 0,
     by: str = "",
 ) -> Heartbeat:
-    """Keep tasks: their lease begins anew, and what they log is stored. Those in `lost` are the worker's no longer.
+    """Keep tasks: their lease is renewed, and their log entries are stored. The worker no longer has those in `lost`.
 
     To be sent three times within a lease, with all tasks that are not reported yet.
     """
@@ -159,7 +159,7 @@ def complete_work(
     logs: Logs = [],  # noqa: B006  # never changed
     by: str = "",
 ) -> Reported:
-    """The work is done: the step goes on with the result. One that does not fit the return clause fails the step.
+    """The work is done: the step continues with the result. One that does not match the return clause fails the step.
 
     FencedError (409), and nothing changes, if the task is no longer the worker's. The same report again is accepted.
     """
@@ -183,11 +183,11 @@ def fail_work(
         Meta(max_length=_LONGEST_TRACEBACK, description="Where it was raised, as the language prints it."),
     ] = "",
     location: Annotated[str, about("The line that raised: `/app/worker.mjs:12 in fetch`.")] = "",
-    retryable: Annotated[bool, about("False: it is not tried again, whatever the workflow says.")] = True,
+    retryable: Annotated[bool, about("False: do not retry it, even if the workflow would.")] = True,
     logs: Logs = [],  # noqa: B006  # never changed
     by: str = "",
 ) -> Reported:
-    """The work failed: it is tried again if the workflow says so, else its step fails.
+    """The work failed: it is retried if the workflow says so, otherwise its step fails.
 
     FencedError (409), and nothing changes, if the task is no longer the worker's.
     """
@@ -207,7 +207,7 @@ def stop_work(
     unstarted: Claims = [],  # noqa: B006  # never changed
     by: str = "",
 ) -> Stopped:
-    """The worker ends: others get the tasks that it has begun and gives up, and those that it has not even begun."""
+    """The worker ends: others get the tasks that it gives up, started or not."""
     owner = owner_of(by, worker)
     returned = _returned(store, owner, tasks, begun=True) + _returned(store, owner, unstarted, begun=False)
     sign_off(store, owner)

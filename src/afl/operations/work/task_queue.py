@@ -74,7 +74,7 @@ def show_task(store: PersistenceAPI, task: str) -> TaskDetail:
     if found is None:
         fitting = store.find_tasks(TaskFilter(prefix=task, limit=2)) if task else []
         if len(fitting) > 1:
-            raise InputError(f"several tasks begin with {task}; write more of the id")
+            raise InputError(f"several tasks start with {task}; write more of the id")
         if not fitting:
             raise UnknownSubject(f"there is no task {task!r} in this store; `afl tasks` lists them")
         found = fitting[0]
@@ -117,7 +117,7 @@ def list_tasks(
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> list[TaskLine]:
-    """List tasks: the work of agents, oldest first. Those under way come before those that wait."""
+    """List tasks: the work of agents, oldest first. Running ones come before waiting ones."""
     wanted = _Wanted(name, task_list, hold, owner)
     if run:
         found = _of_run(store, run, state, wanted)

@@ -123,7 +123,7 @@ def preview(cron: str, zone: str = "UTC", count: int = 5) -> list[int]:
 
 
 def remove(store: PersistenceAPI, name: str) -> WorkflowSchedule:
-    """Forget a schedule; runs that it started stay. NotFoundError if there is none."""
+    """Remove a schedule; runs that it started stay. NotFoundError if there is none."""
     kept = WorkflowSchedules(store)
     found = _named(kept, name)
     kept.remove(name)

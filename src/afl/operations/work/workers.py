@@ -23,7 +23,7 @@ class StoreLock:
 
 
 def store_lock(store: PersistenceAPI) -> StoreLock:
-    """Who keeps all others from writing, if anybody: a process that is stopped, or does not let go for a second."""
+    """Which process, if any, keeps all others from writing: it is stopped, or holds the lock for over a second."""
     found = store.write_lock()
     return StoreLock() if found is None else StoreLock(found.words, found.remedy, found.pid)
 
@@ -110,7 +110,7 @@ class Server:
 
 
 def servers(store: PersistenceAPI) -> list[Server]:
-    """List the servers: whether they live, what they serve, how busy they are."""
+    """List the servers: whether they are alive, what they serve, how busy they are."""
     running = store.find_tasks(TaskFilter(state=TaskState.RUNNING, limit=_COUNTED_TASKS))
     load = Counter(task.owner for task in running)
     now = store.now()

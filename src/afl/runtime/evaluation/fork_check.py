@@ -24,12 +24,12 @@ class ForkRefused(InputError, hint="Choose another step, or `afl rerun RUN`; not
     """A run cannot be forked like this."""
 
 
-class StepNotBegun(ForkRefused, hint="Fork at a step that has begun; `afl show RUN` lists them."):
-    """The step has not begun, or is in an iteration of a repeat that was removed."""
+class StepNotBegun(ForkRefused, hint="Fork at a step that has started; `afl show RUN` lists them."):
+    """The step has not started, or is in a removed iteration of a repeat."""
 
 
 class ChildInProgress(ForkRefused, hint="Wait for the child run, or cancel it; then fork again.", status=409):
-    """A step that would be executed again waits for a child run that goes on."""
+    """A step that would be executed again waits for a child run that is still running."""
 
 
 class ProgramMisfit(
@@ -40,7 +40,7 @@ class ProgramMisfit(
     def __init__(self, problems: list[str]) -> None:
         shown = "".join(f"\n  {each}" for each in problems[:_SHOWN])
         more = f"\n  and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
-        super().__init__(f"the program does not fit the steps that are kept:{shown}{more}")
+        super().__init__(f"the program does not match the steps that are kept:{shown}{more}")
         self.problems = problems
 
 

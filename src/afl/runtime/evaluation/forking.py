@@ -131,7 +131,7 @@ def _check_begun(program: Program, steps: Mapping[str, StepDefinition], chosen: 
             raise StepNotBegun(
                 f"{shown} was removed: of a repeat the last {len(repeat.progress.kept)} iterations are kept"
             )
-    raise StepNotBegun(f"{shown} has not begun; nothing of it could be executed again")
+    raise StepNotBegun(f"{shown} has not started; there is nothing to execute again")
 
 
 def _check_children(store: PersistenceAPI, source: RunDefinition, plan: ForkPlan) -> None:

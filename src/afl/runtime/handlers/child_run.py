@@ -87,8 +87,6 @@ class ChildRunStart:
             if stored is None and not new and run_id != self._context.workflow_id:
                 return run_id
             if stored is None or stored.parent_step != self._step.id:
-                raise StepFailure(
-                    f"there is a run {run_id} already; a child run needs an id of its own", "RunExists"
-                )
+                raise StepFailure(f"there is a run {run_id} already; a child run needs a new id", "RunExists")
             number += 1
             run_id = f"{wanted}-{number}"

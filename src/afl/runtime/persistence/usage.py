@@ -19,9 +19,9 @@ RESERVATION_MS = 15 * 60 * 1000  # longer than any call may take; the proof of a
 
 
 class BudgetExceeded(
-    AgentFlowError, hint="`afl unpause RUN --budget-usd N` (or --budget-tokens N) lets the run go on."
+    AgentFlowError, hint="`afl unpause RUN --budget-usd N` (or --budget-tokens N) continues the run."
 ):
-    """A run may not spend what its next call needs. It is no failure: the work can go on with a larger budget."""
+    """A run may not spend what its next call needs. This is not a failure: it can continue with a larger budget."""
 
     def __init__(self, workflow_id: str, reason: str) -> None:
         super().__init__(reason)

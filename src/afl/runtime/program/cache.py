@@ -83,7 +83,7 @@ class ProgramCache:
         run = self._persistence.get_run(WorkflowId(workflow_id))
         if run is not None and self.of_run(WorkflowId(workflow_id)).workflow.ast != workflow:
             _log.warning(
-                "run %s goes on with the program it was started with, not the one given", workflow_id
+                "run %s continues with the program it was started with, not the one given", workflow_id
             )
 
     def _keep(self, cache: OrderedDict[Any, Any], key: Any, value: Any) -> None:

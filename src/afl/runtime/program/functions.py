@@ -88,7 +88,7 @@ def _format(template: Any, *values: Any) -> str:
             return match[0][0]
         if match[1] is None:
             raise ValueError(
-                f"'{match[0]}' at position {match.start()} is no field; write '{match[0] * 2}' for itself"
+                f"'{match[0]}' at position {match.start()} is not a field; write '{match[0] * 2}' for itself"
             )
         number = int(match[1]) if match[1] else position
         position += not match[1]
@@ -114,7 +114,7 @@ def _parsed_number(text: Any) -> float | int:
         number = int(written) if re.fullmatch(r"[+-]?\d{1,19}", written) else float(written)
         in_range(number)
     except ValueError:
-        raise ValueError(f"{written[:40]!r} is no number") from None
+        raise ValueError(f"{written[:40]!r} is not a number") from None
     return number
 
 
@@ -211,7 +211,7 @@ def _time(text: Any) -> datetime | date:
         found = datetime.fromisoformat(written)
     except ValueError:
         raise ValueError(
-            f"{written[:40]!r} is no ISO time; write 2026-11-16 or 2026-11-16T10:00:00+01:00"
+            f"{written[:40]!r} is not an ISO time; write 2026-11-16 or 2026-11-16T10:00:00+01:00"
         ) from None
     if found.tzinfo is None:
         raise ValueError(f"{written[:40]!r} has no zone; append Z or +01:00")

@@ -274,4 +274,4 @@ class RunnerService:
 
 def _only_as_task(payload: dict[str, Any]) -> dict[str, Any]:
     """`afl:execute` is a task of the system; the registry has the name so that nobody else takes it."""
-    raise RuntimeError(f"{EXECUTE_TASK_NAME} is a task of the runner itself; it is no facet")
+    raise RuntimeError(f"{EXECUTE_TASK_NAME} is a task of the runner itself; it is not a facet")

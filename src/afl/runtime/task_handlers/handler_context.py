@@ -173,7 +173,7 @@ class HandlerContext:
     def heartbeat(self) -> None:
         """Say that the work goes on, and learn whether it still should: WorkCanceled if not."""
         if not self.canceled and not self._renewed():
-            self.cancel("somebody else has the task now")
+            self.cancel("another worker has the task now")
         if self.canceled:
             raise WorkCanceled(self._reason)
 

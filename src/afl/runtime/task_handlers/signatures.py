@@ -20,7 +20,7 @@ _NO_MAP = (str, bytes, int, float, bool, list, tuple, set, frozenset)
 
 
 class HandlerMismatch(InputError, hint="Correct the function or the facet; both places are shown."):
-    """Functions do not fit the facets that they are handlers of."""
+    """Functions do not match the facets that they handle."""
 
 
 def check_handlers(handlers: Handlers, program: Program) -> None:
@@ -51,7 +51,7 @@ def near_misses(handlers: Handlers, program: Program) -> list[str]:
         and not any(mixin.target.rpartition(".")[2] in BRIDGES for mixin in facet.mixins)
     }
     return [
-        f"{_place(each.function)}: it is the handler of {each.facet}, which is no event facet; "
+        f"{_place(each.function)}: it is the handler of {each.facet}, which is not an event facet; "
         f"did you mean {near!r}? ({_facet_place(program, unserved[near])})"
         for each in handlers
         if isinstance(each, Handler) and each.facet not in known and (near := _near(each.facet, unserved))

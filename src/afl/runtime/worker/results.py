@@ -185,7 +185,7 @@ class ResultsWithoutRun:
         task = copy(report.result.task)
         task.state, task.updated = TaskState.IGNORED, wall_ms()
         self._store.close_tasks([task])
-        self._stored(report.result, "its result came too late: nobody waits for it any more")
+        self._stored(report.result, "its result came too late: it was no longer needed")
 
     def tell(self, report: Report, outcome: Outcome) -> None:
         """The outcome is stored: call those who observe it."""

@@ -13,7 +13,7 @@ RESERVATION_MS = 15 * 60 * 1000  # longer than any call may take
 
 
 class BudgetSpent(
-    AgentFlowError, hint="Give the agent or the session a larger budget, or ask again when the day is over."
+    AgentFlowError, hint="Give the agent or the session a larger budget, or ask again tomorrow (UTC)."
 ):
     """A turn may not use what its next call needs."""
 

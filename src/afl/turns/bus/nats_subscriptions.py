@@ -94,7 +94,7 @@ async def guarded(callback: Callback, message: Msg) -> bool:
     try:
         payload: dict[str, Any] = decode_as(message.data, dict)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        _log.warning("a message on %s is no JSON map: %s", cut(message.subject, 200), cut(str(error), 200))
+        _log.warning("a message on %s is not a JSON map: %s", cut(message.subject, 200), cut(str(error), 200))
         return True
     try:
         await callback(Message(message.subject, dict(message.headers or {}), payload))

@@ -109,7 +109,7 @@ def check_card(card: NewCard, limits: Limits) -> str:
     """The content as JSON; CardError says what is wrong with the card."""
     where = f"card {card.card_id} ({card.type})"
     if card.type not in set(CardType):
-        raise CardError(f"{where}: {card.type!r} is no type of card; known are {', '.join(CardType)}")
+        raise CardError(f"{where}: {card.type!r} is not a type of card; known are {', '.join(CardType)}")
     if not card.author_id:
         raise CardError(f"{where}: it has no author_id")
     if card.type in (CardType.TOOL_CALL, CardType.TOOL_RESULT) and not (
@@ -188,7 +188,7 @@ def _check_result(content: Mapping[str, Any], where: str) -> None:
     if error is not None and not (isinstance(error, Mapping) and {"code", "message"} <= error.keys()):
         raise CardError(f"{where}: content.error needs code and message")
     if status != TaskStatus.SUCCESS and error is None:
-        raise CardError(f"{where}: a result that is no success needs content.error with code and message")
+        raise CardError(f"{where}: a result other than success needs content.error with code and message")
 
 
 _CONTENTS: dict[str, Callable[[Mapping[str, Any], str], None]] = {

@@ -131,7 +131,7 @@ class DelegationPolicy:
             return f"the delegation policy does not allow the profile {profile!r}; allowed are: {allowed}"
         if self.tags is not None and self.tags.isdisjoint(tags):
             return (
-                f"the delegation policy asks for one of the tags {', '.join(sorted(self.tags)) or '(none)'}"
+                f"the delegation policy requires one of the tags {', '.join(sorted(self.tags)) or '(none)'}"
             )
         return None
 

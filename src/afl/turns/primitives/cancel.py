@@ -33,7 +33,7 @@ def cancel(tx: Transaction, context: TurnContext, turn: TurnRef, reason: str = "
     if message.status is InboxStatus.SKIPPED:
         return accepted({"agent_turn_id": turn.agent_turn_id, "duplicate": True})
     if message.status is not InboxStatus.QUEUED:
-        return rejected(ErrorCode.STALE_TURN, f"turn {turn.agent_turn_id} has begun; stop it instead")
+        return rejected(ErrorCode.STALE_TURN, f"turn {turn.agent_turn_id} has started; stop it instead")
     return _withdraw(tx, message, reason)
 
 

@@ -162,7 +162,7 @@ def _begin_action(tx: Transaction, turn: NewTurn) -> L0Result:
 
 def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> NewTurn:
     if intent.message_type not in (MessageType.TURN, MessageType.UI_ACTION):
-        raise ProtocolViolation(f"{intent.message_type} begins no turn; expected turn or ui_action")
+        raise ProtocolViolation(f"{intent.message_type} does not start a turn; expected turn or ui_action")
     where = f"{intent.message_type} for {intent.target_agent_id}"
     child = descendant(context, intent, new_id("turn"))
     payload = without_identity(intent.payload, child.headers(), where)

@@ -107,7 +107,7 @@ def _edge(context: TurnContext, intent: ReportIntent, about: Row) -> dict[str, A
 
 def _checked_payload(context: TurnContext, intent: ReportIntent) -> dict[str, Any]:
     if intent.message_type not in (MessageType.TOOL_RESULT, MessageType.TIMEOUT):
-        raise ProtocolViolation(f"{intent.message_type} is no report; expected tool_result or timeout")
+        raise ProtocolViolation(f"{intent.message_type} is not a report; expected tool_result or timeout")
     if not intent.correlation_id:
         raise ProtocolViolation("a report names the tool call it answers in correlation_id")
     check_project(context, intent.turn.project_id)

@@ -29,7 +29,7 @@ def send(
     For an actor outside of any turn; an agent in a turn uses `enqueue`.
     """
     if context.agent_turn_id or not context.is_outside:
-        raise ProtocolViolation(f"{context.agent_id!r} is no actor outside of turns; use enqueue")
+        raise ProtocolViolation(f"{context.agent_id!r} is not an actor outside of turns; use enqueue")
     context_box, output_box = open_boxes(tx, context.project_id, cards, limits)
     payload = {"context_box_id": context_box, "output_box_id": output_box}
     result = enqueue(tx, context, SpawnIntent(agent_id, payload), limits, slot)

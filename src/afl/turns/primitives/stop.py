@@ -38,7 +38,7 @@ def stop(tx: Transaction, context: TurnContext, intent: AddressIntent) -> L0Resu
     if message is None or message.agent_id != turn.agent_id:
         return rejected(ErrorCode.UNKNOWN_TURN, f"{turn.agent_id} has no turn {turn.agent_turn_id}")
     if message.status is InboxStatus.QUEUED:
-        return cancel(tx, context, turn, payload.get("reason") or "stopped before it began")
+        return cancel(tx, context, turn, payload.get("reason") or "stopped before it started")
     if head is None or head.active_agent_turn_id != turn.agent_turn_id:
         return accepted({"agent_turn_id": turn.agent_turn_id, "late": True})
     if turn.expected_epoch is not None and turn.expected_epoch > head.turn_epoch:

@@ -12,7 +12,7 @@ from afl.turns.store.blobs import cards_removed
 
 
 class NotPublished(InputError):
-    """The end of a turn is yet to be published; that takes moments, while a worker runs."""
+    """The end of a turn is not published yet; a running worker does that within moments."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,7 +83,7 @@ def _given(result: Any) -> dict[str, str]:
     found: dict[str, str] = {}
     for each in result:
         if not isinstance(each, Mapping) or not isinstance(each.get("name"), str) or "value" not in each:
-            raise InputError(f"{each!r} is no field; expected an object with name and value")
+            raise InputError(f"{each!r} is not a field; expected an object with name and value")
         if each["name"] in found:
             raise InputError(f"the field {each['name']} is given twice")
         found[each["name"]] = _text(each["value"])

@@ -146,7 +146,7 @@ class TurnRun:
         writer = self._writer()
         expected, tools = self._state.toolkit.expected, self._state.profile.must_end_with
         if expected is not None and expected.is_required:
-            note = writer.must_have(expected.asked, "words alone are no result here")
+            note = writer.must_have(expected.asked, "text alone is not a result here")
             return await self._commit(StepResult([thought, note], end))
         if tools:
             return await self._commit(StepResult([thought, writer.must_end_with(tools)], end))

@@ -103,7 +103,7 @@ _WIRE_VERSION = 13  # MongoDB 5.0
 
 
 class _PlainInteger(TypeDecoder):
-    """The driver's own kind of integer is no plain data; ours are."""
+    """The driver's own kind of integer is not plain data; ours are."""
 
     bson_type = Int64
 

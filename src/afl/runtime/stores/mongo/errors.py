@@ -81,7 +81,7 @@ def unreadable(store: str) -> InputError:
 def not_a_replica_set(store: str) -> StoreError:
     """For a lone server: it has no transactions."""
     return StoreError(
-        f"{store} is no replica set, and only a replica set has transactions; start mongod with --replSet rs0, "
+        f"{store} is not a replica set, and only a replica set has transactions; start mongod with --replSet rs0, "
         "run rs.initiate() once, and add ?replicaSet=rs0 to the address"
     )
 

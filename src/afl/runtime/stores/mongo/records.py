@@ -38,7 +38,7 @@ def fits(value: Any, depth: int = 0) -> bool:
 
 
 def map_value(value: Document | None, what: str) -> Document | str | None:
-    """A map as a subdocument, or as JSON text; PayloadError if it is no plain data or too large."""
+    """A map as a subdocument, or as JSON text; PayloadError if it is not plain data or too large."""
     if value is None:
         return None
     text = codec.encode(value, what=what)
