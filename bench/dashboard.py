@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -23,13 +23,11 @@ from afl.operations.run import control
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.local_runner import LocalRunner
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.program.program import Program
 from afl.runtime.store import open_store
-from afl.runtime.task_handlers.handler import Handlers
-from bench import programs, run_lists
+from bench import large_pages, programs, run_lists
 from bench.place import Place
 from bench.report import Report
 from tests.support.chromium import MISSING, Chromium, find_chromium
@@ -37,7 +35,8 @@ from tests.support.chromium import MISSING, Chromium, find_chromium
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
-RUNS, STEPS, ROUNDS, CHANGES = 10_000, 5_000, 15, 40
+RUNS, ROUNDS, CHANGES = 10_000, 15, 40
+ELEMENTS, STATEMENTS = 20_000, 5_000
 BATCH = 1_000
 STATES = (RunnerState.COMPLETED,) * 7 + (RunnerState.FAILED, RunnerState.CANCELED, RunnerState.PAUSED)
 ERROR = StepFailure("the line is busy", "Busy", "call", "shop.Call", 12).to_dict()
@@ -50,6 +49,9 @@ def measure(report: Report, place: Place) -> None:
     run_list(report, "PostgreSQL", place.server("postgres"))
     run_lists.compare(report, "SQLite", place.sqlite(), _run, _program, _pages_ms)
     run_lists.compare(report, "PostgreSQL", place.server("postgres"), _run, _program, _pages_ms)
+    for name, url in (("SQLite", place.sqlite()), ("PostgreSQL", place.server("postgres"))):
+        large_pages.pages_of_a_large_run(report, name, url, _server_times)
+        large_pages.inbox(report, name, url, _server_times)
     if find_chromium() is None:
         report.note("dashboard in the browser", f"NOT RUN: {MISSING}")
         return
@@ -141,8 +143,12 @@ def _program(store: PersistenceAPI) -> str:
 
 
 def _pages_ms(url: str) -> dict[str, float]:
+    return _server_times(url, run_lists.PAGES)
+
+
+def _server_times(url: str, pages: Mapping[str, str]) -> dict[str, float]:
     with dashboard(url) as address:
-        return {name: _server_ms(address, path) for name, path in run_lists.PAGES.items()}
+        return {name: _server_ms(address, path) for name, path in pages.items()}
 
 
 def _server_ms(address: str, path: str) -> float:
@@ -168,30 +174,22 @@ def graphs(report: Report, browser: Chromium, url: str) -> None:
     """From the request until a step of the graph can be opened: as a person has it, in an empty browser."""
     store = open_store(url)
     shapes: dict[str, tuple[str, dict[str, Any] | None]] = {
-        "foreach of": (programs.foreach("Work"), {"xs": list(range(STEPS))}),
-        "program of": (programs.fan_out(STEPS), None),
+        f"a foreach of {ELEMENTS:,} elements": (programs.foreach("Work"), {"xs": list(range(ELEMENTS))}),
+        f"a program of {STATEMENTS:,} steps": (programs.fan_out(STATEMENTS), None),
     }
-    runs = {name: _completed(store, source, inputs) for name, (source, inputs) in shapes.items()}
+    runs = {name: large_pages.completed(store, source, inputs) for name, (source, inputs) in shapes.items()}
     store.close()
     with dashboard(url) as address:
         for name, run in runs.items():
             times = [_graph_ms(browser, address, run) for _ in range(5)]
             detail = f"slowest of 5: {max(times) / 1e3:.2f} s"
             report.add(
-                f"browser: graph of a {name} {STEPS:,} steps, s",
+                f"browser: graph of {name}, s",
                 statistics.median(times) / 1e3,
                 "at_most",
                 2,
                 detail,
             )
-
-
-def _completed(store: PersistenceAPI, source: str, inputs: dict[str, Any] | None) -> str:
-    evaluator = Evaluator(store)
-    runner = LocalRunner(evaluator, Handlers.of({"Work": lambda n: {"m": n}}))
-    result = runner.run(evaluator.programs.of("W", programs.compiled(source)), inputs)
-    assert result.error is None, result.error
-    return str(result.workflow_id)
 
 
 def _graph_ms(browser: Chromium, address: str, run: str) -> float:

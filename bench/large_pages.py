@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from afl.runtime.evaluator import Evaluator
@@ -14,9 +14,9 @@ from bench import programs
 from bench.report import Report
 
 STEPS, APPROVALS = 20_000, 10_000
-LONGEST_MS = 200
+LONGEST_MS, INBOX_MS = 2_000, 200  # as long as a graph may take to appear; as long as any list
 
-Measure = Callable[[str, dict[str, str]], dict[str, float]]  # the milliseconds of each page, on a store
+Measure = Callable[[str, Mapping[str, str]], dict[str, float]]  # the milliseconds of each page, on a store
 
 APPROVAL = """
 event facet Release(n: Long) => (ok: Boolean) with Human("editors")
@@ -35,7 +35,7 @@ def pages_of_a_large_run(report: Report, store_name: str, url: str, measure: Mea
     pages = {view: f"/runs/{run}?view={view}" for view in ("graph", "timeline", "tree", "log")}
     pages["a step"] = f"/runs/{run}/steps/0/%23{STEPS // 2}/a"
     pages["compare"] = f"/compare?first={run}&second={other}"
-    _add(report, f"{store_name}: a run of {STEPS:,} elements", measure(url, pages))
+    _add(report, f"{store_name}: a run of {STEPS:,} elements", measure(url, pages), LONGEST_MS)
 
 
 def inbox(report: Report, store_name: str, url: str, measure: Measure) -> None:
@@ -46,7 +46,7 @@ def inbox(report: Report, store_name: str, url: str, measure: Measure) -> None:
     evaluator.resume(evaluator.submit(program, {"xs": list(range(APPROVALS))}))
     store.close()
     pages = {"inbox": "/approvals", "of a group": "/approvals?group=editors", "overview": "/overview"}
-    _add(report, f"{store_name}: {APPROVALS:,} approvals", measure(url, pages))
+    _add(report, f"{store_name}: {APPROVALS:,} approvals", measure(url, pages), INBOX_MS)
 
 
 def completed(store: PersistenceAPI, source: str, inputs: dict[str, Any] | None) -> str:
@@ -58,6 +58,6 @@ def completed(store: PersistenceAPI, source: str, inputs: dict[str, Any] | None)
     return str(result.workflow_id)
 
 
-def _add(report: Report, name: str, times: dict[str, float]) -> None:
+def _add(report: Report, name: str, times: dict[str, float], bar: float) -> None:
     detail = ", ".join(f"{page}: {value:.0f}" for page, value in times.items())
-    report.add(f"{name}, slowest page, ms", max(times.values()), "at_most", LONGEST_MS, detail)
+    report.add(f"{name}, slowest page, ms", max(times.values()), "at_most", bar, detail)

@@ -21,6 +21,7 @@ from afl.turns.protocol.ids import new_id
 from afl.turns.protocol.subjects import event_subject
 from afl.turns.statuses import CardType
 from afl.turns.store.tables import ensure_tables
+from bench import turn_streams
 from bench.place import Place
 from bench.raw import RawPostgres, commit_seconds
 from bench.report import Report
@@ -41,6 +42,7 @@ def measure(report: Report, place: Place) -> None:
         with connect(url) as database:
             ensure_tables(database)
             _appending(report, name, database)
+    turn_streams.measure(report, place)
 
 
 def echo(n: int) -> int:
