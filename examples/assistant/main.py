@@ -17,9 +17,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from afl.cli import main as afl
-from afl.kernel.settings import load_settings
-from afl.operations.turn import turns
+import afl
+from afl.cli import main as command
 
 HERE = Path(__file__).parent
 
@@ -42,20 +41,20 @@ def until(found: Callable[[], bool]) -> None:
 
 
 def main(folder: Path) -> None:
-    settings, bookings = load_settings(), folder / "bookings"
+    bookings = folder / "bookings"
     first = worker(bookings)
-    turn = turns.send(settings, "assistant", "Plan my Friday in Rome.")
-    until(bookings.exists)
-    first.kill()
-    first.communicate()
-    print("The first worker is killed in the middle of a booking.")
-    second = worker(bookings)
-    delivered = turns.wait(settings, turn)
-    assert delivered is not None
+    with afl.connect() as flow:
+        turn = flow.turns.send("assistant", "Plan my Friday in Rome.")
+        until(bookings.exists)
+        first.kill()
+        first.communicate()
+        print("The first worker is killed in the middle of a booking.")
+        second = worker(bookings)
+        delivered = flow.turns.result(turn.agent_turn_id)
     print(f"{delivered.text}\n")
     second.terminate()
     second.communicate()
-    afl(["turns", "show", turn.agent_turn_id])
+    command(["turns", "show", turn.agent_turn_id])
     print(f"\nBookings made: {len(bookings.read_text().splitlines())}")
 
 

@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from afl.operations.turn import turns
+from afl.operations.turn.turn_store import TurnStore
 from browser.gestures import confirm, heading, row
 from browser.live_system import LiveSystem
 from browser.seeds import Seeds
@@ -45,7 +46,7 @@ def test_a_message_is_sent_and_its_turn_is_followed_live(page: Page, live: LiveS
 
 
 def test_text_is_shown_while_the_model_speaks(page: Page, live: LiveSystem, seeds: Seeds) -> None:
-    turn = live.do(turns.send, live.settings, "clerk", "Talk about jam")
+    turn = live.do(turns.send, TurnStore(live.settings), "clerk", "Talk about jam")
     page.goto(f"/turns/{turn.agent_turn_id}")
     now = transcript(page).get_by_role("listitem").filter(has_text="says now")
     expect(now).to_contain_text("It takes a while")
@@ -58,13 +59,13 @@ def test_a_turn_that_another_process_sends_appears(page: Page, live: LiveSystem,
     page.goto("/agents/clerk")
     rows = page.get_by_role("table", name="Turns of clerk").locator("tbody tr")
     before = rows.count()
-    turn = live.do(turns.send, live.settings, "clerk", "How much flour")
+    turn = live.do(turns.send, TurnStore(live.settings), "clerk", "How much flour")
     expect(page.locator(f"a[href='/turns/{turn.agent_turn_id}']").first).to_be_visible()
     expect(rows).to_have_count(before + 1)
 
 
 def test_a_turn_is_stopped(page: Page, live: LiveSystem, seeds: Seeds) -> None:
-    turn = live.do(turns.send, live.settings, "clerk", "Ask the back room about never")
+    turn = live.do(turns.send, TurnStore(live.settings), "clerk", "Ask the back room about never")
     page.goto(f"/turns/{turn.agent_turn_id}")
     expect(transcript(page)).to_contain_text("ask_back_room")
     confirm(page, page.get_by_role("button", name="Stop"))

@@ -107,7 +107,7 @@ _examples = count()
 
 
 @settings(
-    tries(4),
+    tries(2),
     suppress_health_check=[*tries(1).suppress_health_check, HealthCheck.function_scoped_fixture],
 )
 @given(cases(alone=True), st.integers(0, 2**32))

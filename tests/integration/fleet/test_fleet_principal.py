@@ -261,7 +261,7 @@ def test_the_store_may_be_postgresql(tmp_path: Path, postgres_database: str) -> 
 
 def test_an_address_that_is_none(tmp_path: Path) -> None:
     nowhere = FleetSettings(principal_host="*", app_data_directory=str(tmp_path))
-    with Client(nowhere) as client, pytest.raises(PrincipalAway, match="no address"):
+    with Client(nowhere) as client, pytest.raises(PrincipalAway, match="is not an address"):
         client.call(Ping())
 
 

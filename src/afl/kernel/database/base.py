@@ -77,7 +77,6 @@ class Database(ABC):
     def __init__(self, url: str) -> None:
         self.url = url
         self.closed = False
-        self.ensured: set[Schema] = set()  # parts whose tables are up to date, which is looked at once
         self._inside: set[int] = set()
         self._executor: ThreadPoolExecutor | None = None
         self._executor_guard = threading.Lock()

@@ -13,12 +13,9 @@ Q = queries("afl.kernel.database", "sql")
 
 def ensure(database: Database, schema: Schema) -> None:
     """Bring the tables of a part to the version this code knows; several processes may do so at the same time."""
-    if schema in database.ensured:
-        return
     wanted = schema.version
     if database.read(lambda tx: _version(tx, schema, wanted, database)) != wanted:
         database.write(lambda tx: _advance(tx, schema, database))
-    database.ensured.add(schema)
 
 
 def is_made(database: Database, schema: Schema) -> bool:

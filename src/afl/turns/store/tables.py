@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from afl.kernel.database import Database, Schema
 
 APPROVALS = Schema("afl.turns.store", "sql/approvals", component="turns-approvals")
@@ -18,7 +20,13 @@ SCHEMAS = (
 )
 
 
+_ensured: WeakSet[Database] = WeakSet()  # those whose tables are up to date: a server is asked often
+
+
 def ensure_tables(database: Database) -> None:
-    """Make the tables, or bring them up to date."""
+    """Make the tables, or bring them up to date; once for each open database."""
+    if database in _ensured:
+        return
     for schema in SCHEMAS:
         database.ensure(schema)
+    _ensured.add(database)
