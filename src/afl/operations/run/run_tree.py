@@ -22,7 +22,7 @@ from afl.runtime.persistence.usage import Budget, UsageTotal, total
 from afl.runtime.program import paths
 from afl.runtime.program.program import Program
 from afl.runtime.states import StepState
-from afl.runtime.step import StepDefinition
+from afl.runtime.step import StepDefinition, StepLine
 from afl.runtime.types import ObjectType, StepId, WorkflowId
 
 _INDEX = re.compile(r"#\d+")
@@ -93,10 +93,10 @@ def show(store: PersistenceAPI, run: RunDefinition) -> RunTree:
     """The tree of a run as it stands now."""
     workflow_id = WorkflowId(run.workflow_id)
     program = program_cache(store).load(run.program_hash)
-    steps = store.get_steps_by_workflow(workflow_id)
+    steps = store.get_step_lines(workflow_id)
     seen = wall_ms() if not run.is_over else run.ended
     tree = _Tree(program, run)
-    root = tree.build(steps)
+    root = tree.build(steps, store)
     logs = () if run.is_over else entries(store, run.workflow_id)
     for path, work in work_of(store.get_tasks_by_workflow(workflow_id), logs, tree.places).items():
         tree.nodes[path].work = work
@@ -122,11 +122,16 @@ class _Tree:
         self.nodes: dict[str, StepNode] = {}
         self.places: dict[str, str] = {}
         self._loops: set[str] = set()
+        self._told: set[StepId] = (
+            set()
+        )  # the few steps whose values are told: to read all takes ten times as long
 
-    def build(self, steps: Sequence[StepDefinition]) -> StepNode:
+    def build(self, steps: Sequence[StepLine], store: PersistenceAPI) -> StepNode:
         self._catchers = {paths.parent(step.id) for step in steps if step.object_type == ObjectType.AND_CATCH}
         for step in steps:
             self._add(step)
+        for found in store.get_steps(list(self._told)):
+            self._tell(self.nodes[self.places[found.id]], found)
         root = self.nodes.get("") or self._unbegun()
         for path, node in self.nodes.items():
             if path and self._is_shown(node):
@@ -137,7 +142,17 @@ class _Tree:
         """A run that was submitted has no step before somebody evaluates it."""
         return StepNode("", self._program.workflow.name, started=self._run.created)
 
-    def _add(self, step: StepDefinition) -> None:
+    def _tell(self, node: StepNode, step: StepDefinition) -> None:
+        """What a node says of one of its steps."""
+        if step.object_type == ObjectType.AND_REPEAT and "#" not in node.path:
+            node.name += _iterations(step)
+        error = step.transition.error
+        if step.is_error:
+            node.error = error if isinstance(error, StepFailure) else None
+        elif step.id in self._catchers:
+            node.caught = str(step.get_attribute("error"))
+
+    def _add(self, step: StepLine) -> None:
         path = _INDEX.sub("#", paths.relative(step.id, self._workflow_id))
         self.places[step.id] = path
         node = self.nodes.get(path)
@@ -146,19 +161,22 @@ class _Tree:
             node.started = step.started
             if step.object_type in _LOOPS:
                 self._loops.add(path)
+                if step.object_type == ObjectType.AND_REPEAT and "#" not in path:
+                    self._told.add(step.id)
             statement = self._program.place(path).statement
             node.starts_runs = statement is not None and statement.child_run is not None
-        _count(node, step, step.id in self._catchers)
+        if _count(node.counts, step.state, step.id in self._catchers):
+            self._told.add(step.id)
         node.started = min(node.started, step.started)
         node.ended = 0 if _is_open(node) or not step.ended else max(node.ended, step.ended)
 
-    def _name(self, path: str, step: StepDefinition) -> str:
+    def _name(self, path: str, step: StepLine) -> str:
         if not path:
             return self._program.workflow.name
         key = paths.key(path)
         if step.object_type in _LOOPS:
             graph = self._program.place(path).graph
-            return (graph.loop if graph is not None else "loop") + _iterations(path, step)
+            return graph.loop if graph is not None else "loop"
         if key.startswith("?"):
             graph = self._program.place(paths.parent(path)).graph
             position = int(key[1:])
@@ -182,30 +200,29 @@ class _Tree:
         return self.nodes[""]
 
 
-def _iterations(path: str, step: StepDefinition) -> str:
-    """How far a repeat is, unless several of them stand at its place."""
-    if step.object_type != ObjectType.AND_REPEAT or step.progress is None or "#" in path:
+def _iterations(step: StepDefinition) -> str:
+    """How far a repeat is."""
+    if step.progress is None:
         return ""
     opened = step.progress.opened
     return f", {opened:,} iterations" if step.is_terminal else f", iteration {opened - 1:,}"
 
 
-def _count(node: StepNode, step: StepDefinition, catches: bool) -> None:
-    counts = node.counts
-    if step.is_error:
+def _count(counts: Counts, state: str, catches: bool) -> bool:
+    """Count one more step; whether it is the first that failed, or whose failure was caught."""
+    if state == StepState.STATEMENT_ERROR:
         counts.failed += 1
-        error = step.transition.error
-        if node.error is None and isinstance(error, StepFailure):
-            node.error = error
-    elif catches:
+        return counts.failed == 1
+    if catches:
         counts.caught += 1
-        node.caught = node.caught or str(step.get_attribute("error"))
-    elif step.is_complete:
+        return counts.caught == 1
+    if state == StepState.STATEMENT_COMPLETE:
         counts.done += 1
-    elif step.state == StepState.EVENT_TRANSMIT:
+    elif state == StepState.EVENT_TRANSMIT:
         counts.waiting += 1
     else:
         counts.running += 1
+    return False
 
 
 def _is_open(node: StepNode) -> bool:

@@ -666,10 +666,10 @@ where r.workflow_id {id_of:marked} and (r.state in ('created', 'running')) is tr
 order by 1 limit :limit
 -- name: find_runs
 select r.*, '{}' as inputs from afl_runs r
-where r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
+where r.created >= :since and r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
     and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
     and (:roots = 0 or r.parent_step = '')
-    and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
+    and (:until = 0 or r.created < :until)
     and (:tag_count = 0
         or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
     and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
