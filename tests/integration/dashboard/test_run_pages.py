@@ -122,7 +122,7 @@ def test_ten_thousand_runs_are_read_along_their_index(house: Visitors) -> None:
     assert "ORDER BY" not in " ".join((*steps, *states, *workflows))
     assert "afl_runs_state (state=? AND (created,workflow_id)<(?,?))" in states[0]
     assert "afl_runs_workflow (workflow_name=? AND (created,workflow_id)<(?,?))" in workflows[0]
-    assert "afl_runs_created (created<?)" in steps[0]
+    assert "afl_runs_created (created>? AND created<?)" in steps[0]
     assert "PRIMARY KEY (workflow_id>? AND workflow_id<?)" in named[0]
 
 
