@@ -209,7 +209,7 @@ class HeldRuns:
         finally:
             self._evaluating = frozenset()
         self._evaluator.settle_child_runs(committed)
-        return stored, [session.run.workflow_id for session in committed if self._look_again(session)]
+        return stored, self._to_advance_again(committed)
 
     def _take(self, runs: list[WorkflowId]) -> dict[str, Session]:
         sessions = {}
@@ -343,15 +343,15 @@ class HeldRuns:
         if keep and not session.run.is_over:
             self._sessions[run] = session, time.monotonic()  # the last: the order is that of the last change
 
-    def _look_again(self, session: Session) -> bool:
-        """Whether something has come in the meantime: signals for new tasks, or results that another worker stored for
-        a run that was still held here when it did.
+    def _to_advance_again(self, sessions: list[Session]) -> list[str]:
+        """The runs for which something has come in the meantime: signals for new tasks, or results that another worker
+        stored while the run was still held here.
         """
-        run = session.run
-        released = run.workflow_id not in self._sessions and not run.is_over and run.waiting > 0
-        return session.receive_signals() or (
-            released and bool(self._store.get_marks(WorkflowId(run.workflow_id), limit=1))
-        )
+        signaled = {session.run.workflow_id for session in sessions if session.receive_signals()}
+        waiting = [session.run for session in sessions if not session.run.is_over and session.run.waiting > 0]
+        released = [WorkflowId(run.workflow_id) for run in waiting if run.workflow_id not in self._sessions]
+        marks = self._store.get_marks_of(released) if released else []
+        return list(signaled | {mark.workflow_id for mark in marks})
 
     # -- what goes wrong --------------------------------------------------------------------------------------
 

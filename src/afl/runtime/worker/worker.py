@@ -368,8 +368,11 @@ class Worker:
         self._keep_leases()
 
     def _expects_results(self, workflow_id: str) -> bool:
-        """Whether results for a run will come soon: its tasks are in flight, or there is more to claim."""
-        return self._claimer.wanted or self.in_flight.has_task_of(workflow_id)
+        """Whether results for a run will come soon: its tasks are in flight here.
+
+        Other workers may claim its queued tasks, and would have to leave their results to this one.
+        """
+        return self.in_flight.has_task_of(workflow_id)
 
     # -- leases and sweeps ------------------------------------------------------------------------------------
 
