@@ -37,6 +37,9 @@ class Row(Protocol):
     def keys(self) -> Iterable[str]: ...
 
 
+Statement = tuple[Query, Mapping[str, Any]]
+
+
 class Transaction(ABC):
     """An open transaction; of no use once the transition it was given to has returned."""
 
@@ -59,10 +62,14 @@ class Transaction(ABC):
     def queue(self, query: Query, /, **params: Any) -> None:
         """Execute the statement without its result, with or before the next statement that has one, or the commit.
 
-        An error may be raised there. PostgreSQL gets all queued statements in one round trip. A turn has 14 round trips
-        by that in place of 29: 13 % of its time with the server on the same machine, and more over a network.
+        An error may be raised there. PostgreSQL gets all queued statements in one round trip. By this and `each` a turn
+        has 9 round trips in place of 29.
         """
         self.run(query, **params)
+
+    def each(self, *statements: Statement) -> list[list[Row]]:
+        """The rows of every statement, executed in this order; PostgreSQL gets them in one round trip."""
+        return [self.all(query, **params) for query, params in statements]
 
     @abstractmethod
     def many(self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], /) -> int:

@@ -15,7 +15,7 @@ import psycopg
 from psycopg import errors
 from psycopg.pq import PipelineStatus, TransactionStatus
 
-from afl.kernel.database.base import Row, Transaction
+from afl.kernel.database.base import Row, Statement, Transaction
 from afl.kernel.database.queries import Query
 from afl.kernel.errors import FencedError, PayloadError, StoreConflict, StoreError, StoreUnavailable
 
@@ -89,7 +89,7 @@ class Session:
     def all(self, query: Query, params: Mapping[str, Any]) -> list[Row]:
         """Every row the statement gives."""
         self._cursor.execute(query.postgres, params)
-        return self._rows()
+        return _rows(self._cursor)
 
     def many(self, query: Query, rows: Sequence[Mapping[str, Any]]) -> int:
         """The statement once per row of parameters, in one pipeline; how many rows were changed in all."""
@@ -101,7 +101,19 @@ class Session:
         with self.connection.pipeline():
             for text, params in statements:
                 self._cursor.execute(text, params)
-        return self._rows()
+        return _rows(self._cursor)
+
+    def each(
+        self,
+        before: Sequence[tuple[str, Mapping[str, Any]]],
+        statements: Sequence[tuple[str, Mapping[str, Any]]],
+    ) -> list[list[Row]]:
+        """Several statements in one round trip; the rows of each but those of `before`."""
+        with self.connection.pipeline():
+            for text, params in before:
+                self._cursor.execute(text, params)
+            cursors = [self.connection.execute(text, params) for text, params in statements]
+        return [_rows(cursor) for cursor in cursors]
 
     def begin(self, statement: str) -> None:
         """Begin a transaction; `connection.commit` or `connection.rollback` ends it."""
@@ -111,11 +123,6 @@ class Session:
     def row_count(self) -> int:
         """How many rows the last statement returned or changed."""
         return max(0, self._cursor.rowcount)
-
-    def _rows(self) -> list[Row]:
-        result = self._cursor.pgresult
-        rows: list[Row] = self._cursor.fetchall() if result is not None and result.nfields else []  # type: ignore[assignment]
-        return rows
 
     @property
     def is_usable(self) -> bool:
@@ -137,6 +144,12 @@ class Session:
         except psycopg.Error:
             pass
         self.connection.close()
+
+
+def _rows(cursor: psycopg.Cursor[dict[str, Any]]) -> list[Row]:
+    result = cursor.pgresult
+    rows: list[Row] = cursor.fetchall() if result is not None and result.nfields else []  # type: ignore[assignment]
+    return rows
 
 
 class Pool:
@@ -234,6 +247,15 @@ class PostgresTransaction(Transaction):
 
     def queue(self, query: Query, /, **params: Any) -> None:
         self._queued.append((query.postgres, params))
+
+    def each(self, *statements: Statement) -> list[list[Row]]:
+        if len(statements) == 1:
+            return [self._rows(*statements[0])]
+        texts = [(query.postgres, params) for query, params in statements]
+        try:
+            return self._open().each(self._take_queued(), texts)
+        except _ERRORS as error:
+            self._fail(" or ".join(query.name for query, _ in statements), error)
 
     def many(self, query: Query, rows: Sequence[Mapping[str, Any] | tuple[Any, ...]], /) -> int:
         named = [_named(query, row) for row in rows]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afl.kernel.database import Transaction
+from afl.kernel.database import Row, Statement, Transaction
 from afl.kernel.errors import FencedError
 from afl.turns.cardbox.card_store import Q, card_of, card_row, queue_all, save_rows
 from afl.turns.cardbox.cards import Card, NewCard
@@ -93,20 +93,40 @@ def append(
 
     With `last` the turn releases the box.
     """
-    row = tx.one(
-        Q.close_box if last else Q.grow_box, project=project_id, box=box_id, turn=turn_id, count=len(cards)
-    )
-    if row is None:
+    (rows,) = tx.each(growth(project_id, box_id, turn_id, len(cards), last=last))
+    return fill(tx, project_id, box_id, turn_id, cards, rows)
+
+
+def growth(project_id: str, box_id: str, turn_id: str, count: int, *, last: bool = False) -> Statement:
+    """The statement that makes room for cards at the end of a box; `fill` is given its rows."""
+    params = {"project": project_id, "box": box_id, "turn": turn_id, "count": count}
+    return Q.close_box if last else Q.grow_box, params
+
+
+def fill(
+    tx: Transaction, project_id: str, box_id: str, turn_id: str, cards: Sequence[str], grown: Sequence[Row]
+) -> int:
+    """Put cards into the room that was made for them; the length of the box."""
+    if not grown:
         raise FencedError(f"turn {turn_id} does not hold the output box {box_id}; nothing was written")
-    length: int = row["length"]
+    length: int = grown[0]["length"]
     _put(tx, project_id, box_id, turn_id, list(cards), length - len(cards))
     return length
 
 
 def acquire(tx: Transaction, project_id: str, box_id: str, turn_id: str) -> str:
     """The output box for a turn: this one, or a fork of it when another turn holds it."""
-    if tx.run(Q.acquire_box, project=project_id, box=box_id, turn=turn_id):
-        return box_id
+    (acquired,) = tx.each(acquisition(project_id, box_id, turn_id))
+    return box_id if acquired else fork(tx, project_id, box_id, turn_id)
+
+
+def acquisition(project_id: str, box_id: str, turn_id: str) -> Statement:
+    """The statement by which a turn gets an output box. It gives no row when another turn holds it: `fork` then."""
+    return Q.acquire_box, {"project": project_id, "box": box_id, "turn": turn_id}
+
+
+def fork(tx: Transaction, project_id: str, box_id: str, turn_id: str) -> str:
+    """A box that begins with the cards of another, held by this turn."""
     fork = new_id("box")
     if not tx.run(Q.fork_box, project=project_id, box=box_id, fork=fork, turn=turn_id):
         raise ProtocolViolation(f"there is no box {box_id} in {project_id}", ErrorCode.UNKNOWN_BOX)

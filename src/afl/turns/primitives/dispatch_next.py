@@ -2,41 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from afl.kernel.database import Transaction
-from afl.turns.cardbox.boxes import acquire
+from afl.kernel.database import Row, Statement, Transaction
+from afl.turns.cardbox.boxes import acquisition, fork
 from afl.turns.context import TurnContext, context_of_row
 from afl.turns.message import Message
 from afl.turns.model import Head, InboxRow, L0Result, accepted, busy
-from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
+from afl.turns.primitives.lease import Lease
 from afl.turns.protocol.events import wakeup_message
 from afl.turns.statuses import HeadStatus, WakeupReason
 from afl.turns.store import inbox
-from afl.turns.store.heads import read_head
+from afl.turns.store.edges import Q
+from afl.turns.store.heads import create_head, read_head, update_head
 
 
-def dispatch_next(tx: Transaction, project_id: str, agent_id: str, *, locked: bool = False) -> L0Result:
+def dispatch_next(tx: Transaction, project_id: str, agent_id: str) -> L0Result:
     """Lease the oldest queued turn, if the agent is idle and there is one.
 
     The head is locked before the queue is read: of two transactions, one that ends a turn and one that enqueues, the
-    later one sees what the other wrote. `locked`: the caller's transaction has locked the head, and it is idle.
+    later one sees what the other wrote.
     """
-    if not locked:
-        head = read_head(tx, project_id, agent_id, lock=True)
-        if head is not None and head.status is not HeadStatus.IDLE:
-            return busy(f"agent {agent_id} has turn {head.active_agent_turn_id}")
-    queued = tx.one(inbox.Q.next_queued, project=project_id, agent=agent_id)
-    if queued is None:
+    head = read_head(tx, project_id, agent_id, lock=True) or create_head(tx, project_id, agent_id)
+    if head.status is not HeadStatus.IDLE:
+        return busy(f"agent {agent_id} has turn {head.active_agent_turn_id}")
+    (queued,) = tx.each(oldest_queued(project_id, agent_id))
+    return dispatch(tx, queued)
+
+
+def oldest_queued(project_id: str, agent_id: str) -> Statement:
+    """The statement that gives `dispatch` its row; the head is locked before it."""
+    return inbox.Q.next_queued, {"project": project_id, "agent": agent_id}
+
+
+def dispatch(tx: Transaction, queued: Sequence[Row]) -> L0Result:
+    """Lease the turn of this message, if there is one, to its idle agent."""
+    if not queued:
         return accepted({"dispatched": None})
-    message = InboxRow.of(queued)
+    message = InboxRow.of(queued[0])
     context = context_of_row(message)
     leased = lease_turn(tx, context, message.inbox_id, message.payload, message.context_headers)
     if leased is None:
-        return busy(f"agent {agent_id} was leased by another transaction")
-    tx.queue(inbox.Q.promote, project=project_id, inbox=message.inbox_id, epoch=leased.turn_epoch)
+        return busy(f"agent {message.agent_id} was leased by another transaction")
+    tx.queue(inbox.Q.promote, project=message.project_id, inbox=message.inbox_id, epoch=leased.turn_epoch)
     wakeup = dispatch_wakeup(context, leased, message.worker_target)
     return accepted({"dispatched": message.agent_turn_id} | leased.leased, signals=(wakeup,))
 
@@ -55,15 +65,15 @@ def lease_turn(
     payload: Mapping[str, Any],
     headers: Mapping[str, str],
 ) -> Head | None:
-    """Lease the agent to a turn and its output box with it; None when the agent is busy."""
-    output = acquire(tx, context.project_id, payload["output_box_id"], context.agent_turn_id)
+    """Lease the agent to a turn and its output box with it; None when the agent is busy. The agent has a head."""
+    box = context.project_id, payload["output_box_id"], context.agent_turn_id
     lease = Lease(
         project_id=context.project_id,
         agent_id=context.agent_id,
         agent_turn_id=context.agent_turn_id,
         channel_id=context.channel_id,
         inbox_id=inbox_id,
-        output_box_id=output,
+        output_box_id=payload["output_box_id"],
         context_box_id=payload["context_box_id"],
         profile_box_id=payload["profile_box_id"],
         recursion_depth=context.recursion_depth,
@@ -71,4 +81,8 @@ def lease_turn(
         trace_id=context.trace_id,
         headers=headers,
     )
-    return lease_agent_turn_with_conn(tx, lease)
+    acquired, leased = tx.each(acquisition(*box), lease.statement)
+    if not leased:
+        return None
+    head = Head.of(leased[0])
+    return head if acquired else update_head(tx, Q.use_output_box, head, box=fork(tx, *box))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from afl.kernel.codec import encode_canonical
 from afl.kernel.database import Row, Transaction
@@ -13,8 +13,8 @@ from afl.turns.cardbox.boxes import create_output_box
 from afl.turns.context import TurnContext
 from afl.turns.errors import ErrorCode, ProtocolViolation
 from afl.turns.intents import SpawnIntent
-from afl.turns.model import EnteredTurn, FreeSlot, InboxRow, L0Result, Limits, accepted, busy, rejected
-from afl.turns.primitives.dispatch_next import dispatch_next, dispatch_wakeup, lease_turn
+from afl.turns.model import EnteredTurn, FreeSlot, Head, InboxRow, L0Result, Limits, accepted, busy, rejected
+from afl.turns.primitives.dispatch_next import dispatch, dispatch_wakeup, lease_turn, oldest_queued
 from afl.turns.primitives.lease import Lease, lease_agent_turn_with_conn
 from afl.turns.primitives.new_turn import NewTurn, descendant
 from afl.turns.primitives.sources import Q, check_source_status
@@ -33,7 +33,7 @@ from afl.turns.statuses import (
 )
 from afl.turns.store import inbox
 from afl.turns.store.edges import Q as EDGES
-from afl.turns.store.heads import lock_or_create_head
+from afl.turns.store.heads import create_head, locking
 from afl.turns.transitions.running import enter_running
 
 
@@ -58,7 +58,7 @@ def _enqueued(
     tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits, slot: FreeSlot | None
 ) -> L0Result:
     try:
-        turn = _checked(tx, context, intent, limits)
+        turn, target = _checked(tx, context, intent, limits)
     except ProtocolViolation as violation:
         return rejected(violation.code, str(violation))
     known = _known(tx, turn) if intent.correlation_id is not None else None
@@ -66,23 +66,23 @@ def _enqueued(
         return known
     if intent.message_type is MessageType.UI_ACTION:
         return _begin_action(tx, turn)
-    return _write(tx, turn, slot) or _known(tx, turn) or _duplicate(turn)
+    return _write(tx, turn, target, slot) or _known(tx, turn) or _duplicate(turn)
 
 
-def _write(tx: Transaction, turn: NewTurn, slot: FreeSlot | None) -> L0Result | None:
+def _write(tx: Transaction, turn: NewTurn, target: _Target, slot: FreeSlot | None) -> L0Result | None:
     """The message and its edge; the turn is dispatched when its agent is idle. None: there is such a message already.
 
-    The head is locked first: a transaction that ends the agent's turn sees the message, or this one sees the idle head.
+    The head is locked: a transaction that ends the agent's turn sees the message, or this one sees the idle head.
     """
     project, agent = turn.context.project_id, turn.context.agent_id
-    head = lock_or_create_head(tx, project, agent)
+    head = target.head or create_head(tx, project, agent)
     is_idle = head.status is HeadStatus.IDLE
-    if is_idle and tx.one(inbox.Q.next_queued, project=project, agent=agent) is None:
+    if is_idle and not target.queued:
         return _begin(tx, turn, head.turn_epoch + 1, slot)
     if not _put(tx, turn, InboxStatus.QUEUED, 0):
         return None
     if is_idle:  # an older turn waits, and is dispatched in place of this one
-        return replace(dispatch_next(tx, project, agent, locked=True), payload=turn.acknowledgment())
+        return replace(dispatch(tx, target.queued), payload=turn.acknowledgment())
     return accepted(turn.acknowledgment())
 
 
@@ -104,7 +104,10 @@ def _begin(tx: Transaction, turn: NewTurn, epoch: int, slot: FreeSlot | None) ->
 
 
 def _put(tx: Transaction, turn: NewTurn, status: InboxStatus, epoch: int) -> bool:
-    if not inbox.put(tx, turn.message(status, epoch)):
+    message = turn.message(status, epoch)
+    if message["correlation"] is None:  # its id was made here, so there is no such message
+        tx.queue(inbox.Q.put, **message)
+    elif not inbox.put(tx, message):
         return False
     tx.queue(EDGES.add_edge, **turn.edge())
     return True
@@ -160,7 +163,16 @@ def _begin_action(tx: Transaction, turn: NewTurn) -> L0Result:
     return accepted(turn.acknowledgment(head), signals=(wakeup,))
 
 
-def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits) -> NewTurn:
+class _Target(NamedTuple):
+    """The agent that is to get the turn: its head, which is locked, and the oldest message that waits for it."""
+
+    head: Head | None
+    queued: Sequence[Row]
+
+
+def _checked(
+    tx: Transaction, context: TurnContext, intent: SpawnIntent, limits: Limits
+) -> tuple[NewTurn, _Target]:
     if intent.message_type not in (MessageType.TURN, MessageType.UI_ACTION):
         raise ProtocolViolation(f"{intent.message_type} does not start a turn; expected turn or ui_action")
     where = f"{intent.message_type} for {intent.target_agent_id}"
@@ -168,23 +180,25 @@ def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits:
     payload = without_identity(intent.payload, child.headers(), where)
     is_turn = intent.message_type is MessageType.TURN
     payload = check_turn(payload) if is_turn else check_ui_action(payload)
-    about = tx.one(
-        Q.about_enqueue,
-        project=context.project_id,
-        source=context.agent_id,
-        source_turn=context.agent_turn_id,
-        target=intent.target_agent_id,
-        context_box=payload.get("context_box_id"),
-        output_box=payload.get("output_box_id"),
-        profile_box=payload.get("profile_box_id"),
-    )
+    target = context.project_id, intent.target_agent_id
+    asked = {
+        "project": context.project_id,
+        "source": context.agent_id,
+        "source_turn": context.agent_turn_id,
+        "target": intent.target_agent_id,
+        "context_box": payload.get("context_box_id"),
+        "output_box": payload.get("output_box_id"),
+        "profile_box": payload.get("profile_box_id"),
+    }
+    known, heads, queued = tx.each((Q.about_enqueue, asked), locking(*target), oldest_queued(*target))
+    about = known[0] if known else None
     _check_target(context, intent, about)
     assert about is not None
     child = _deep_enough(context, child, about, intent.depth_policy, limits)
     if is_turn:
         _check_boxes(payload, about, where)
     payload["profile_box_id"] = payload.get("profile_box_id") or about["profile_box_id"]
-    return NewTurn(
+    turn = NewTurn(
         context=child,
         source=context,
         payload=payload,
@@ -192,6 +206,7 @@ def _checked(tx: Transaction, context: TurnContext, intent: SpawnIntent, limits:
         worker_target=about["worker_target"],
         message_type=intent.message_type,
     )
+    return turn, _Target(Head.of(heads[0]) if heads else None, queued)
 
 
 def _check_target(context: TurnContext, intent: SpawnIntent, about: Row | None) -> None:

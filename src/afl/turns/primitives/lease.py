@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from afl.kernel.codec import encode
-from afl.kernel.database import Transaction
+from afl.kernel.database import Statement, Transaction
 from afl.turns.model import Head
 from afl.turns.store.edges import Q
 
@@ -29,6 +29,25 @@ class Lease:
     expecting_correlation_id: str | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def statement(self) -> Statement:
+        """Gives the head, unless the agent is busy or has none yet."""
+        return Q.lease, {
+            "project": self.project_id,
+            "agent": self.agent_id,
+            "turn": self.agent_turn_id,
+            "channel": self.channel_id,
+            "depth": self.recursion_depth,
+            "parent_step": self.parent_step_id,
+            "trace": self.trace_id,
+            "profile_box": self.profile_box_id,
+            "context_box": self.context_box_id,
+            "output_box": self.output_box_id,
+            "expecting": self.expecting_correlation_id,
+            "inbox": self.inbox_id,
+            "headers": encode(dict(self.headers), what="headers of a turn"),
+        }
+
 
 def lease_agent_turn_with_conn(conn: Transaction, lease: Lease) -> Head | None:
     """idle -> dispatched with epoch + 1; None when the agent is busy. T2, T2u."""
@@ -39,20 +58,5 @@ def lease_agent_turn_with_conn(conn: Transaction, lease: Lease) -> Head | None:
 
 
 def _lease(tx: Transaction, lease: Lease) -> Head | None:
-    row = tx.one(
-        Q.lease,
-        project=lease.project_id,
-        agent=lease.agent_id,
-        turn=lease.agent_turn_id,
-        channel=lease.channel_id,
-        depth=lease.recursion_depth,
-        parent_step=lease.parent_step_id,
-        trace=lease.trace_id,
-        profile_box=lease.profile_box_id,
-        context_box=lease.context_box_id,
-        output_box=lease.output_box_id,
-        expecting=lease.expecting_correlation_id,
-        inbox=lease.inbox_id,
-        headers=encode(dict(lease.headers), what="headers of a turn"),
-    )
-    return Head.of(row) if row is not None else None
+    (rows,) = tx.each(lease.statement)
+    return Head.of(rows[0]) if rows else None

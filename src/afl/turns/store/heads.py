@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from afl.kernel.database import Query, Transaction
+from afl.kernel.database import Query, Row, Statement, Transaction
 from afl.kernel.errors import FencedError
 from afl.kernel.lease import LEASE_MS
 from afl.turns.model import Head, WaitingTool
@@ -17,13 +18,16 @@ def read_head(tx: Transaction, project_id: str, agent_id: str, *, lock: bool = F
     return Head.of(row) if row is not None else None
 
 
-def lock_or_create_head(tx: Transaction, project_id: str, agent_id: str) -> Head:
-    """The locked head of an agent; an agent that never had a turn gets an idle one."""
+def locking(project_id: str, agent_id: str) -> Statement:
+    """The statement that locks a head and gives its row."""
+    return Q.lock_head, {"project": project_id, "agent": agent_id}
+
+
+def create_head(tx: Transaction, project_id: str, agent_id: str) -> Head:
+    """The locked head of an agent that never had a turn: an idle one, unless another transaction was first."""
+    tx.run(Q.ensure_head, project=project_id, agent=agent_id)
     head = read_head(tx, project_id, agent_id, lock=True)
-    if head is None:
-        tx.run(Q.ensure_head, project=project_id, agent=agent_id)
-        head = read_head(tx, project_id, agent_id, lock=True)
-        assert head is not None
+    assert head is not None
     return head
 
 
@@ -63,10 +67,20 @@ def turn_key(head: Head) -> dict[str, Any]:
 
 def update_head(tx: Transaction, query: Query, head: Head, **values: Any) -> Head:
     """The head after an update that is fenced by turn, epoch and revision; FencedError when it matched no row."""
-    row = tx.one(query, **turn_key(head), revision=head.revision, **values)
-    if row is None:
+    (rows,) = tx.each(head_update(query, head, **values))
+    return updated(head, rows)
+
+
+def head_update(query: Query, head: Head, **values: Any) -> Statement:
+    """The statement of `update_head`; `updated` is given its rows."""
+    return query, {**turn_key(head), "revision": head.revision, **values}
+
+
+def updated(head: Head, rows: Sequence[Row]) -> Head:
+    """The head after its update; FencedError when that matched no row."""
+    if not rows:
         raise fenced(head)
-    return Head.of(row)
+    return Head.of(rows[0])
 
 
 def check_held(tx: Transaction, head: Head) -> None:

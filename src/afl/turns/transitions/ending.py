@@ -18,13 +18,13 @@ from afl.turns.cardbox.deliverable import (
 from afl.turns.errors import CardError, ErrorCode
 from afl.turns.message import Message
 from afl.turns.model import EndedTurn, Head, L0Result, Limits, accepted
-from afl.turns.primitives.dispatch_next import dispatch_next
+from afl.turns.primitives.dispatch_next import dispatch, oldest_queued
 from afl.turns.statuses import CardType, HeadStatus, TaskStatus
 from afl.turns.store import inbox
 from afl.turns.store.edges import Q
 from afl.turns.store.steps import StepEnd, close_open_steps
 from afl.turns.tracing import turn_ended
-from afl.turns.transitions.transition import TransitionWrites, apply
+from afl.turns.transitions.transition import TransitionWrites, apply_and_read
 
 _ACTIVE = (HeadStatus.DISPATCHED, HeadStatus.RUNNING, HeadStatus.SUSPENDED)
 
@@ -105,9 +105,10 @@ def _end(tx: Transaction, head: Head, ending: Ending, *, bump: int, limits: Limi
         close_step=ending.step,
         consume=ending.inbox_id,
     )
-    idle = apply(tx, head, transition, limits)
+    queue = oldest_queued(head.project_id, head.agent_id)
+    idle, (queued,) = apply_and_read(tx, head, transition, [queue], limits)
     _clean_up(tx, head, ending, error, ended_by_worker=not bump)
-    following = dispatch_next(tx, head.project_id, head.agent_id, locked=True)
+    following = dispatch(tx, queued)
     payload = {
         "agent_turn_id": head.active_agent_turn_id,
         "turn_epoch": idle.turn_epoch,

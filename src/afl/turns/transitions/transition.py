@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.kernel.database import Query, Transaction
+from afl.kernel.database import Query, Row, Statement, Transaction
 from afl.turns.bus import outbox
 from afl.turns.cardbox import boxes
 from afl.turns.cardbox.card_store import save_cards
@@ -17,7 +17,7 @@ from afl.turns.model import Head, Limits
 from afl.turns.statuses import HeadStatus
 from afl.turns.store import inbox
 from afl.turns.store.edges import Q
-from afl.turns.store.heads import fenced, turn_key, update_head
+from afl.turns.store.heads import fenced, head_update, turn_key, updated
 from afl.turns.store.steps import StepEnd, close_step, open_step
 
 
@@ -41,16 +41,30 @@ class TransitionWrites:
 
 def apply(tx: Transaction, head: Head, writes: TransitionWrites, limits: Limits | None = None) -> Head:
     """The head after the transition; FencedError, and nothing written, when it is not as it was read."""
+    now, _ = apply_and_read(tx, head, writes, (), limits)
+    return now
+
+
+def apply_and_read(
+    tx: Transaction,
+    head: Head,
+    writes: TransitionWrites,
+    reads: Sequence[Statement],
+    limits: Limits | None = None,
+) -> tuple[Head, list[list[Row]]]:
+    """As `apply`; and the rows of statements that are executed once the head is changed, and so locked."""
     for card in writes.cards:
         _check_author(head, card)
     if head.status not in writes.sources:
         raise fenced(head)
-    now = update_head(tx, writes.update, head, **writes.values)
-    save_cards(tx, head.project_id, writes.cards, limits)
     cards = [*(card.card_id for card in writes.cards), *writes.saved_cards]
+    box = head.project_id, head.output_box_id or "", head.active_agent_turn_id or ""
+    room = [boxes.growth(*box, len(cards), last=writes.closes_box)] if cards else []
+    changed, *found = tx.each(head_update(writes.update, head, **writes.values), *room, *reads)
+    now = updated(head, changed)
+    save_cards(tx, head.project_id, writes.cards, limits)
     if cards:
-        turn, box = head.active_agent_turn_id or "", head.output_box_id or ""
-        boxes.append(tx, head.project_id, box, turn, cards, last=writes.closes_box)
+        boxes.fill(tx, *box, cards, found.pop(0))
     for edge in writes.edges:
         tx.queue(Q.add_new_edge, **edge)
     for wait in writes.waits:
@@ -61,7 +75,7 @@ def apply(tx: Transaction, head: Head, writes: TransitionWrites, limits: Limits 
         open_step(tx, now, writes.open_step)
     if writes.consume is not None:
         inbox.consume(tx, head.project_id, writes.consume)
-    return now
+    return now, found
 
 
 def _check_author(head: Head, card: NewCard) -> None:

@@ -67,6 +67,7 @@ returning length
 -- name: acquire_box
 update {schema:cardbox}card_boxes set writer = :turn, held = 1
 where project_id = :project and box_id = :box and kind = 'output' and (held = 0 or writer = :turn)
+returning box_id
 
 -- name: fork_box
 insert into {schema:cardbox}card_boxes (

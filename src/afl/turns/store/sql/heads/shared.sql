@@ -27,6 +27,12 @@ update {schema:state}agent_state_head set
 where project_id = :project and agent_id = :agent and status = 'idle'
 returning *
 
+-- name: use_output_box
+update {schema:state}agent_state_head set output_box_id = :box
+where project_id = :project and agent_id = :agent and active_agent_turn_id = :turn and turn_epoch = :epoch
+    and revision = :revision
+returning *
+
 -- name: enter
 update {schema:state}agent_state_head set
     status = 'running', owner = :owner, lease_until = {now} + :lease_ms, steps = steps + 1,
