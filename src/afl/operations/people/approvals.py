@@ -246,7 +246,6 @@ class _Answer:
             task = still_open(store, find(store, task.uuid))
         else:
             raise ApprovalClosed(f"approval {task.uuid} changes hands again and again; answer it once more")
-        self._log(task)
         step = paths.shown(task.step_id, WorkflowId(task.workflow_id))
         return Answered(task.uuid, task.workflow_id, step, self.by, self.rejects, values or {}, self.feedback)
 
@@ -256,26 +255,24 @@ class _Answer:
         ended.bridge = {**(task.bridge or {}), "answer": note}
         elsewhere = Elsewhere(self.questions.evaluator)
         if values is not None:
-            return elsewhere.complete(ended, values)
+            return elsewhere.complete(ended, values, self._log(task))
         if REJECTED not in (task.retry or {}).get("on", []):
             ended.retry = None  # who said no is not asked again, unless the workflow says so by name
-        return elsewhere.fail(ended, self.feedback or f"rejected by {self.by}", REJECTED)
+        return elsewhere.fail(ended, self.feedback or f"rejected by {self.by}", REJECTED, self._log(task))
 
-    def _log(self, task: TaskDefinition) -> None:
+    def _log(self, task: TaskDefinition) -> LogDefinition:
         verb = "rejected" if self.rejects else "approved"
         about = f": {self.feedback}" if self.feedback else ""
         now = wall_ms()
-        self.questions.store.save_log(
-            LogDefinition(
-                uuid=sortable_id(),
-                order=now * 1000,
-                runner_id=task.workflow_id,
-                step_id=task.step_id,
-                object_id=task.uuid,
-                object_type="task",
-                message=f"{verb} by {self.by}{about}",
-                time=now,
-            )
+        return LogDefinition(
+            uuid=sortable_id(),
+            order=now * 1000,
+            runner_id=task.workflow_id,
+            step_id=task.step_id,
+            object_id=task.uuid,
+            object_type="task",
+            message=f"{verb} by {self.by}{about}",
+            time=now,
         )
 
 

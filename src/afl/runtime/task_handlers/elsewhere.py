@@ -12,7 +12,7 @@ from typing import Any
 
 from afl.kernel import crashpoint
 from afl.kernel.clock import wall_ms
-from afl.runtime.entities import TaskDefinition, TaskState, retried
+from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState, retried
 from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring import tracing
@@ -45,29 +45,38 @@ class Elsewhere:
         self._evaluator = evaluator
         self._store = evaluator.persistence
 
-    def complete(self, task: TaskDefinition, result: dict[str, Any] | None) -> bool:
+    def complete(
+        self, task: TaskDefinition, result: dict[str, Any] | None, log: LogDefinition | None = None
+    ) -> bool:
         """The work is done; a result that does not fit the facet's return clause fails the step (ResultError).
 
-        False, and nothing changes, if the task is no longer there as the caller read it.
+        False, and nothing changes, if the task is no longer there as the caller read it. The entry for the run's log is
+        stored with the rest.
         """
         step = self._waiting_step(task)
         if step is None:
             return False
         program = self._evaluator.programs.of_run(WorkflowId(task.workflow_id))
-        return self._end(completed(program, step, task, result))
+        return self._end(completed(program, step, task, result), log)
 
-    def fail(self, task: TaskDefinition, message: str, kind: str = "AgentError") -> bool:
+    def fail(
+        self, task: TaskDefinition, message: str, kind: str = "AgentError", log: LogDefinition | None = None
+    ) -> bool:
         """The work failed: another attempt if the workflow says so, else the step fails. False as `complete`."""
         delay = retry_delay(task, kind)
         if delay is not None:
             error = error_record(message, kind)
-            return self._store.requeue(retried(task, error, delay), delay, error)
+            queued = self._store.requeue(retried(task, error, delay), delay, error)
+            if queued and log is not None:
+                self._store.save_log(log)
+            return queued
         step = self._waiting_step(task)
-        return step is not None and self._end(failed(step, task, message, kind))
+        return step is not None and self._end(failed(step, task, message, kind), log)
 
-    def _end(self, outcome: Outcome) -> bool:
+    def _end(self, outcome: Outcome, log: LogDefinition | None) -> bool:
+        logs = outcome.logs if log is None else (*outcome.logs, log)
         crashpoint.reach("finish.before")
-        done = self._store.finish([replace(outcome, elsewhere=True)])[0]
+        done = self._store.finish([replace(outcome, elsewhere=True, logs=logs)])[0]
         crashpoint.reach("finish.after")
         if done and outcome.task is not None:
             tracing.task_ended(outcome.task, (outcome.task.error or {}).get("message"))
