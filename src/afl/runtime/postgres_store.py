@@ -32,7 +32,9 @@ class PostgresStore(SqlStore):
             self._write_rows(commits)
             return
         carried = self.notifier.sent_by_commit()
-        described = [self._described(rows, rows.topics if carried else ()) for rows in commits]
+        described = [
+            self._described(rows, self.notifier.payloads(rows.topics) if carried else ()) for rows in commits
+        ]
         self.database.atomic(Q.commit, batch=codec.encode_rows(described))
         self.notifier.after_commit({topic for rows in commits for topic in rows.topics}, sent=carried)
 

@@ -71,6 +71,10 @@ class Notifier:
         """Whether the commit that is about to begin notifies the other processes itself; to be asked once for each."""
         return self._transport.sent_by_commit()
 
+    def payloads(self, topics: Iterable[str]) -> list[str]:
+        """What a commit sends that notifies the other processes of these topics itself."""
+        return [self._transport.payload(topic) for topic in topics]
+
     def after_commit(self, topics: Iterable[str], *, sent: bool) -> None:
         """Notify this process, and the others unless the commit did: `sent` is what `sent_by_commit` said before it."""
         self._transport.deliver(topics)
@@ -125,7 +129,7 @@ class Notifications:
     def add(self, tx: Transaction, topic: str) -> None:
         """Notify when this transaction has committed."""
         if self._sent:
-            self._transport.send_in(tx, _checked(topic))
+            self._transport.send_in(tx, self._transport.payload(_checked(topic)))
         self._topics.add(topic)
 
     def __enter__(self) -> Notifications:

@@ -106,7 +106,11 @@ class Transport:
     def send(self, topics: Iterable[str]) -> None:
         """Notify the other processes; never waits and never fails."""
 
-    def send_in(self, tx: Transaction, topic: str) -> None:
+    def payload(self, topic: str) -> str:
+        """What a commit sends that notifies the other processes itself. The topic alone notifies this process too."""
+        return topic
+
+    def send_in(self, tx: Transaction, payload: str) -> None:
         """Make the notification part of a transaction, where the commit notifies itself."""
 
     def waiting(self) -> AbstractContextManager[None]:

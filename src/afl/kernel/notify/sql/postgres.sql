@@ -4,7 +4,7 @@
 listen afl_notify
 
 -- name: notify
-select pg_notify('afl_notify', :topic)
+select pg_notify('afl_notify', :payload)
 
 -- name: notify_all
-select pg_notify('afl_notify', topic) from unnest(:topics::text[]) as topic
+select pg_notify('afl_notify', payload) from unnest(:payloads::text[]) as payload

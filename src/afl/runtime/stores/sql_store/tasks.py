@@ -123,7 +123,7 @@ class TaskTables(Tables):
         topics = [ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)]
         topics = topics if task.state == TaskState.PENDING else []
         sent = self.notifier.sent_by_commit()
-        carried = topics if topics and sent else None
+        carried = self.notifier.payloads(topics) if topics and sent else None
         params = task_params(as_stored(task))
         if is_plain(task):
             self.database.atomic(Q.upsert_plain_task, **params, topics=carried)
