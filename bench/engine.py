@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from afl.language import compile_source
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
@@ -15,6 +16,7 @@ from afl.runtime.local_runner import LocalRunner
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
 from afl.runtime.store import open_store
+from afl.runtime.stores.sql_store import task_rows
 from afl.runtime.task_handlers.handler import Handlers
 from bench import programs
 from bench.place import Place
@@ -33,6 +35,8 @@ def measure(report: Report, place: Place) -> None:
     throughput(report, "PostgreSQL", postgres, postgres_raw, plain=1.0, event=0.12)
     latency(report, "SQLite", place.sqlite(), sqlite_raw, plain=6, event=12)
     latency(report, "PostgreSQL", postgres, postgres_raw, plain=5, event=12)
+    attempts(report, "SQLite", place.sqlite())
+    attempts(report, "PostgreSQL", postgres)
     scaling(report, place.sqlite)
     resume(report, place.sqlite)
     memory(report, place.folder)
@@ -95,6 +99,21 @@ def throughput(report: Report, name: str, url: str, raw: Raw, plain: float, even
         value = median_of_rounds(5, ratio)
         detail = f"{statistics.median(costs) * 1e6:.0f} µs/step"
         report.add(f"{name}: {kind} chain / raw commits", value, "at_least", bar, detail)
+    bench.store.close()
+
+
+def attempts(report: Report, name: str, url: str) -> None:
+    """A chain whose attempts are recorded against one whose are not, in alternating rounds."""
+    bench = Bench(open_store(url))
+    program = bench.program(programs.chain(1000, "Work"))
+    bench.run(program)
+
+    def ratio() -> float:
+        recorded = seconds(lambda: bench.run(program))
+        with mock.patch.object(task_rows, "ended_attempts", return_value=[]):
+            return recorded / seconds(lambda: bench.run(program))
+
+    report.add(f"{name}: event chain with attempts / without", median_of_rounds(7, ratio), "at_most", 1.1)
     bench.store.close()
 
 
