@@ -5,12 +5,15 @@ from __future__ import annotations
 import subprocess
 import sys
 
+from reference.grammar_tables import TABLES
+from reference.grammar_tables import generated as grammar_tables
 from reference.pages import DOCS, PAGES
 from reference.sync_client import generated
 
 
 def main() -> None:
     write_sync_client()
+    TABLES.write_text(grammar_tables())
     for name, render in PAGES.items():
         page = DOCS / name
         before = page.read_text() if page.exists() else ""

@@ -20,7 +20,7 @@ import afl
 from afl.client.client import Client
 from afl.client.connection import connect
 from afl.client.handle import RunHandle
-from afl.operations.access import Role
+from afl.operations.roles import Role
 
 HERE = Path(__file__).parents[2] / "examples" / "node_worker"
 WORDS = "one two three"

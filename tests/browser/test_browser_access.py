@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, Request, Route, expect
 
-from afl.operations.access import Role, add_user
+from afl.operations.access import add_user
+from afl.operations.roles import Role
 from browser.accessibility import check_accessible, check_fits
 from browser.gestures import heading
 from browser.live_system import LiveSystem

@@ -99,7 +99,7 @@ def test_a_time_in_the_future_is_kept_exactly(store: PersistenceAPI) -> None:
         ("Nap", {"ms": -1}, "BadTimer", "ms is -1; expected a whole number from 0"),
         ("Nap", {"ms": 10**15}, "BadTimer", "100 years"),
         ("At", {"time": "2027-01-01T00:00:00"}, "BadTimer", "has no zone"),
-        ("At", {"time": "soon"}, "BadTimer", "'soon' is no time"),
+        ("At", {"time": "soon"}, "BadTimer", "'soon' is not a time"),
         ("Named", {"key": " "}, "BadName", "expected 1 to 200 characters"),
         ("Named", {"key": "n" * 201}, "BadName", "expected 1 to 200 characters"),
     ],

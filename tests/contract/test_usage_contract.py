@@ -32,7 +32,8 @@ from afl.runtime.persistence.usage import (
 )
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.stores.sql_store import SqlStore
-from afl.runtime.stores.sql_store.usage import SqlUsage, forget
+from afl.runtime.stores.sql_store.usage import SqlUsage
+from afl.runtime.stores.sql_store.usage_tables import forget
 from afl.runtime.stores.usage_store import budget_store, usage_store
 
 RUN = "run-1"

@@ -21,8 +21,8 @@ from afl.client.http_client import HttpClient
 from afl.client.worker import make_worker
 from afl.kernel.errors import CapabilityError, Forbidden, InputError, Unauthenticated
 from afl.kernel.settings import Settings
-from afl.operations.access import Role
 from afl.operations.problems import ServerAway
+from afl.operations.roles import Role
 from afl.operations.work.offers import Offer
 from afl.operations.work.remote_work import claim_work, complete_work, heartbeat_work
 from afl.operations.work.service import ServiceOptions

@@ -18,7 +18,7 @@ from support.event_loop import in_event_loop
 
 from afl.models import File, FileUrl, ScriptedModel
 from afl.models.messages import files_in
-from afl.operations.access import Role
+from afl.operations.roles import Role
 from afl.turns import Agents, TurnRef, open_agents
 from afl.turns.store.turn_queries import latest_turns
 

@@ -18,7 +18,7 @@ from support.speaking import SpeakingModel
 from afl.models.messages import Reply, StopReason, Text, ToolUse
 from afl.models.scripted import calls, says
 from afl.models.usage import Usage
-from afl.operations.access import Role
+from afl.operations.roles import Role
 from afl.turns import Agents, open_agents
 
 PIECES = ["It is ", "five", "."]

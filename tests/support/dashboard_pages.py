@@ -15,8 +15,8 @@ from starlette.testclient import TestClient
 
 from afl.kernel.settings import Settings
 from afl.language import compile_source
-from afl.operations.access import Role
 from afl.operations.program.sources import choose_workflow
+from afl.operations.roles import Role
 from afl.operations.run import runs
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program

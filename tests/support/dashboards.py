@@ -13,7 +13,8 @@ from afl.dashboard.app import create_app
 from afl.dashboard.server import DashboardServer, address
 from afl.kernel.address import listening_socket
 from afl.kernel.settings import Settings, load_settings
-from afl.operations.access import Role, hash_token
+from afl.operations.access import hash_token
+from afl.operations.roles import Role
 
 API = "/api/v1"
 BASE = "http://127.0.0.1:8765"

@@ -13,7 +13,7 @@ from afl.client.store_client import StoreClient
 from afl.kernel.settings import load_settings
 from afl.mcp.clients import SingleClient
 from afl.mcp.server import make_server
-from afl.operations.access import Caller, Role
+from afl.operations.roles import Caller, Role
 from afl.runtime.memory_store import MemoryStore
 
 SECONDS = 60.0

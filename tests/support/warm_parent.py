@@ -41,6 +41,7 @@ _EXAMPLES = Path(__file__).parents[2] / "examples"
 _AT_ONCE = (
     *(f"afl.cli.{entry.module}" for entry in afl.cli.app.COMMANDS.values() if entry.module != "mcp_command"),
     "afl.cli.displays",
+    "afl.cli.live_display",
     "afl.cli.problems",
     "afl.cli.progress",
     "afl.cli.run_work",

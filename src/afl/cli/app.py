@@ -12,6 +12,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from afl import __version__
+from afl.cli import collector
 from afl.cli.help_text import CONTEXT, HelpCommand, HelpGroup, HelpTyper
 from afl.kernel.errors import MissingExtraError
 from afl.kernel.near_names import near_name
@@ -105,7 +106,9 @@ class LazyGroup(HelpGroup):
         if command is None:
             return name, None, rest
         try:
-            return name, _load(str(command.name)), rest
+            loaded = _load(str(command.name))
+            collector.keep_loaded()
+            return name, loaded, rest
         except MissingExtraError as missing:
             if not {"-h", "--help"} & set(rest):
                 raise

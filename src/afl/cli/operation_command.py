@@ -35,7 +35,6 @@ from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.completion import completion_of
 from afl.cli.console import print_json
-from afl.cli.problems import problem
 from afl.kernel.settings import load_settings
 from afl.operations import serialization
 from afl.operations.catalog import operation_of
@@ -81,6 +80,8 @@ def operation_command(
             else:
                 render(result, **{each.name: given[each.name] for each in shown})  # type: ignore[call-arg]
             if refused := refusal(result):
+                from afl.cli.problems import problem  # noqa: PLC0415  the language, to show its errors
+
                 problem(refused, code="refused")
                 raise typer.Exit(1)
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from afl.cli import options
+from afl.cli import collector, options
 
 _AGENTS = typer.Option(
     "--agent",
@@ -51,7 +51,8 @@ def run(
       afl run research.afl --agent models.py:registry --budget-usd 0.50
       afl run news.afl --agent agents.py --store sqlite:///news.db | jq .page
     """
-    from afl.cli import programs, run_work  # noqa: PLC0415  all of the runtime: --help needs none of it
+    with collector.loading():  # all of the runtime: --help needs none of it
+        from afl.cli import programs, run_work  # noqa: PLC0415
 
     prepared = programs.prepare(file, workflow, inputs, inputs_file, libraries)
     chosen = run_work.Choices(agents or [], store, concurrency, as_json, quiet)
@@ -78,6 +79,7 @@ def resume(
 
       afl resume 01jd3v --agent agents.py
     """
-    from afl.cli import run_work  # noqa: PLC0415  as above
+    with collector.loading():
+        from afl.cli import run_work  # noqa: PLC0415  as above
 
     run_work.resume(run_work.Choices(agents or [], store, concurrency, as_json, quiet), run_id)

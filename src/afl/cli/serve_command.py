@@ -14,7 +14,7 @@ from afl.kernel.errors import MissingExtraError, pip_install
 from afl.kernel.observing import observe
 from afl.kernel.settings import load_settings
 from afl.operations import access
-from afl.operations.access import Role
+from afl.operations.roles import Role
 
 dashboard = options.command_group(runs_without_command=True)
 _USER_HELP = """Who may use the dashboard and the HTTP API.

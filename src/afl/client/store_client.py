@@ -19,9 +19,9 @@ from afl.kernel.error_text import error_text
 from afl.kernel.errors import Forbidden
 from afl.kernel.settings import Settings
 from afl.operations import audit
-from afl.operations.access import Caller, Role, operator
 from afl.operations.catalog import operation_of
 from afl.operations.operation import Needs, Operation
+from afl.operations.roles import Caller, Role, operator
 from afl.operations.run.run_store import opened
 from afl.runtime.persistence import PersistenceAPI
 

@@ -24,7 +24,7 @@ from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError, Forbidden, Unauthenticated
 from afl.kernel.settings import Settings
 from afl.operations import audit
-from afl.operations.access import Caller, Role, operator
+from afl.operations.roles import Caller, Role, operator
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 _OPEN_PATHS = ("/login", "/static/", "/health", "/favicon.ico")

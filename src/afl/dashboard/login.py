@@ -13,7 +13,7 @@ from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Sessions, cookie_of
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import AccessError
 from afl.operations import audit
-from afl.operations.access import Caller, Role
+from afl.operations.roles import Caller, Role
 
 
 async def login_page(request: Request) -> Response:

@@ -24,9 +24,9 @@ from afl.dashboard.sessions import COOKIE, cookie_of
 from afl.dashboard.wording import FILTERS, GLOBALS
 from afl.kernel.clock import wall_ms
 from afl.kernel.error_text import error_text
-from afl.operations.access import Role
 from afl.operations.catalog import operation_of
 from afl.operations.operation import Needs, Operation
+from afl.operations.roles import Role
 from afl.operations.run.run_summary import Badges
 from afl.operations.run.run_summary import badges as count
 

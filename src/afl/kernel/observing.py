@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import atexit
 import importlib
-import socket
+import os
 import sys
 from typing import Any
 
@@ -54,7 +54,7 @@ def _resource(service: str) -> Any:
     about = {
         "service.name": service,
         "service.version": importlib.import_module("importlib.metadata").version("agentflow-afl"),
-        "host.name": socket.gethostname(),
+        "host.name": os.uname().nodename,
     }
     return resources.Resource(about).merge(resources.OTELResourceDetector().detect())
 

@@ -14,7 +14,6 @@ import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
-from hashlib import blake2b
 from typing import Protocol
 
 from afl.kernel.log import configure_logging
@@ -183,14 +182,19 @@ TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})")
 
 def traceparent_of(run_id: str, part: str = "") -> str:
     """The traceparent of a run, or of a part of it such as a task."""
-    trace = blake2b(run_id.encode(), digest_size=16).hexdigest()
-    own = blake2b(f"{run_id}\0{part}".encode(), digest_size=8).hexdigest()
-    return f"00-{trace}-{own}-01"
+    own = _digest(f"{run_id}\0{part}", 8)
+    return f"00-{trace_id_of(run_id)}-{own}-01"
 
 
 def trace_id_of(run_id: str) -> str:
     """The trace of a run, as a tracing system shows it."""
-    return blake2b(run_id.encode(), digest_size=16).hexdigest()
+    return _digest(run_id, 16)
+
+
+def _digest(text: str, size: int) -> str:
+    from hashlib import blake2b  # noqa: PLC0415  loads OpenSSL, which those who only read need not
+
+    return blake2b(text.encode(), digest_size=size).hexdigest()
 
 
 def split(traceparent: str) -> tuple[int, int] | None:

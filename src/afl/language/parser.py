@@ -8,14 +8,13 @@ from pathlib import Path
 from threading import Lock
 from typing import cast
 
-from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 from afl.kernel.errors import InputError
-from afl.kernel.package_files import package_folder
 from afl.language.ast.declarations import Program
 from afl.language.builder import ProgramBuilder
 from afl.language.diagnostics import Diagnostic, render
+from afl.language.grammar import open_grammar
 from afl.language.recovery import NestingLimit, TooDeep, all_syntax_errors
 from afl.language.source import CompilerInput, SourceRegistry
 
@@ -63,17 +62,7 @@ class _Machine:
     def __init__(self) -> None:
         self._builder = ProgramBuilder()
         self._turn = Lock()
-        grammar = (package_folder("afl.language") / "grammar.lark").read_text(encoding="utf-8")
-        self._lark = Lark(
-            grammar,
-            start="program",
-            parser="lalr",
-            lexer="contextual",
-            transformer=self._builder,
-            postlex=NestingLimit(),
-            keep_all_tokens=True,
-            maybe_placeholders=False,
-        )
+        self._lark = open_grammar(transformer=self._builder, postlex=NestingLimit())
 
     def parse(self, text: str, source_id: str) -> tuple[Program | None, list[Diagnostic]]:
         """The program, or what is wrong with the text."""
@@ -92,7 +81,7 @@ class _Machine:
 
 @cache
 def _machine() -> _Machine:
-    """Built on first use: the tables take a tenth of a second."""
+    """Opened on first use."""
     return _Machine()
 
 

@@ -14,5 +14,5 @@ def time_problem(value: object) -> str:
         if datetime.fromisoformat(str(value)).tzinfo is not None:
             return ""
     except ValueError:
-        return f"{value!r} is no time; {expected}"
+        return f"{value!r} is not a time; {expected}"
     return f"{value!r} has no zone; {expected}"

@@ -12,7 +12,8 @@ from afl.client.http_client import HttpClient
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.errors import Unauthenticated
 from afl.kernel.settings import Settings
-from afl.operations.access import Caller, Users
+from afl.operations.access import Users
+from afl.operations.roles import Caller
 from afl.runtime.persistence import PersistenceAPI
 
 P = ParamSpec("P")

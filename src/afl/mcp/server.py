@@ -38,7 +38,8 @@ from afl.mcp.clients import (
 from afl.mcp.resources import add_resources, listed
 from afl.mcp.tools import all_tools
 from afl.operations import audit
-from afl.operations.access import Caller, Role, TokenCheck, Users, check_address, load_users
+from afl.operations.access import TokenCheck, Users, check_address, load_users
+from afl.operations.roles import Caller, Role
 from afl.operations.web_server import server_config
 
 _INSTRUCTIONS = """AgentFlow runs typed workflows durably: a run survives crashes, and its steps are done by agents.

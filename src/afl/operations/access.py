@@ -5,7 +5,6 @@ A token is 32 random bytes; only its hash is kept, so that nobody who reads a co
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import hmac
 import ipaddress
@@ -17,7 +16,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
@@ -28,45 +26,10 @@ from afl.kernel.config_file import DEFAULT_CONFIG_FILENAME, find_file, parse_fil
 from afl.kernel.errors import InputError, NotFoundError, SettingError, Throttled, Unauthenticated
 from afl.kernel.private_files import make_private_folder, open_private
 from afl.kernel.settings import Settings
+from afl.operations.roles import Role
 
 _HASH = "sha256:"
 _FIELDS = {"role", "token"}
-
-
-class Role(StrEnum):
-    """What somebody may do: look, act, or also change what others rely on.
-
-    A worker may claim tasks and report on them, and nothing else; of the others, only an admin may do that.
-    """
-
-    VIEWER = "viewer"
-    OPERATOR = "operator"
-    ADMIN = "admin"
-    WORKER = "worker"
-
-    def allows(self, needed: Role) -> bool:
-        """Whether this role includes the other."""
-        if Role.WORKER in (self, needed):
-            return self is needed or self is Role.ADMIN
-        ranks = list(Role)
-        return ranks.index(self) >= ranks.index(needed)
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks, with which role, and from where."""
-
-    name: str
-    role: Role
-    origin: str = ""
-
-
-def operator() -> str:
-    """Who gives the order: the user of this process."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # no such user on this machine, as in some containers
-        return "unknown"
 
 
 @dataclass(frozen=True, slots=True)

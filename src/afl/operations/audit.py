@@ -10,8 +10,8 @@ from typing import Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import sortable_id
-from afl.operations.access import Caller
 from afl.operations.parameters import Limit, Position
+from afl.operations.roles import Caller
 from afl.runtime.entities import LogDefinition, NoteType
 from afl.runtime.persistence import PersistenceAPI
 

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
-from afl.operations.access import Role
 from afl.operations.operation import Needs, Operation
+from afl.operations.roles import Role
 
 API = "/api/v1"
 NOTHING = "-"

@@ -15,7 +15,7 @@ from msgspec import Meta
 
 from afl.kernel.bounds import check_name
 from afl.kernel.errors import InputError
-from afl.operations.access import Role
+from afl.operations.roles import Role
 
 
 class Needs(StrEnum):

@@ -12,7 +12,6 @@ from typing import Annotated
 from msgspec import Meta
 
 from afl.kernel.bounds import LONGEST_NAME, LONGEST_RUN_ID
-from afl.models.content import File
 
 LONGEST_SOURCE = 1 << 20
 WAITING_FOR = ("person", "signal", "timer", "slot", "budget", "agent", "run")
@@ -31,10 +30,6 @@ def about(description: str) -> Meta:
 Limit = Annotated[int, Meta(ge=1, le=100_000, description="How many at most.")]
 Position = Annotated[int, Meta(ge=0, le=2**53, description="Where to read on: a number that an answer gave.")]
 Skip = Annotated[int, Meta(ge=0, le=1_000_000, description="How many to leave out.")]
-Files = Annotated[
-    list[File] | None,
-    about("Images, audio or documents for it: each has its media type, and its bytes in base64."),
-]
 Source = Annotated[str, Meta(max_length=LONGEST_SOURCE, description="A source in AFL.")]
 LongPoll = Annotated[float, Meta(ge=0, le=30, description="How long to wait for news, in seconds.")]
 Milliseconds = Annotated[int, Meta(ge=0, le=2**53, description="A time, in milliseconds.")]

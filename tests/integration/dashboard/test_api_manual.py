@@ -16,9 +16,9 @@ from support.dashboards import API, client_of, settings_for, with_users
 from afl import __version__
 from afl.dashboard.api import manual
 from afl.kernel.errors import MissingExtraError
-from afl.operations.access import Role
 from afl.operations.catalog import PUBLIC, named
 from afl.operations.operation import Operation
+from afl.operations.roles import Role
 
 DOCS = f"{API}/docs"
 BROWSER = {"Accept": "text/html"}

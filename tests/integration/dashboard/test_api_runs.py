@@ -9,8 +9,8 @@ from starlette.testclient import TestClient
 from support.dashboards import API, SOURCE, TOKENS, client_of, served, settings_for, with_users
 
 from afl.client.http_client import HttpClient
-from afl.operations.access import Role
 from afl.operations.program.submission import submit_source
+from afl.operations.roles import Role
 from afl.operations.run.runs import opened
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.types import WorkflowId

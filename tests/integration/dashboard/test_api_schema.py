@@ -25,8 +25,8 @@ from support.principals import running_principal
 from support.properties import EXPLORING
 
 from afl.dashboard.api.description import description
-from afl.operations.access import Role
 from afl.operations.catalog import PUBLIC
+from afl.operations.roles import Role
 from afl.operations.work import remote_polls
 
 # What is refused for its meaning (a source that does not compile) fits the schema all the same: the check that good

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.dashboards import API, SOURCE, client_of, with_users
 
-from afl.operations.access import Role
+from afl.operations.roles import Role
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.types import WorkflowId
 

@@ -15,10 +15,10 @@ from support.dashboards import API, SOURCE, client_of, settings_for, with_users
 from afl.client.store_client import StoreClient
 from afl.kernel.settings import Settings
 from afl.operations import audit
-from afl.operations.access import Caller, Role
 from afl.operations.audit import read_audit
 from afl.operations.catalog import OPERATIONS, PUBLIC
 from afl.operations.operation import Operation
+from afl.operations.roles import Caller, Role
 from afl.operations.run import control
 from afl.operations.run.runs import opened
 from afl.runtime.persistence import PersistenceAPI

@@ -10,7 +10,7 @@ from support.dashboards import API, client_of, settings_for, with_users
 from support.work import SIZES, assert_bounded
 
 from afl.kernel.error_text import MOST_CHARACTERS
-from afl.operations.access import Role
+from afl.operations.roles import Role
 
 HEADERS = SIZES[:2]  # a server takes no more than 64 KiB of them
 JSON = {"Content-Type": "application/json"}

@@ -14,7 +14,8 @@ from support.dashboards import API, BASE, TOKENS, client_of, settings_for, with_
 from afl.dashboard import app
 from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Sessions
 from afl.kernel.errors import Throttled, Unauthenticated
-from afl.operations.access import RateLimiter, Role, User, Users, hash_token
+from afl.operations.access import RateLimiter, User, Users, hash_token
+from afl.operations.roles import Role
 
 ADMIN = {"Authorization": f"Bearer {TOKENS[Role.ADMIN]}"}
 

@@ -21,9 +21,9 @@ from afl.dashboard import live as lookout
 from afl.dashboard.live import BackgroundPoll, Sources
 from afl.dashboard.rendering import FLASH_COOKIE
 from afl.kernel.errors import StoreError
-from afl.operations.access import Role
 from afl.operations.operation import Needs
 from afl.operations.parameters import LONGEST_SOURCE
+from afl.operations.roles import Role
 
 SECONDS = 60.0
 MANY_DIGITS = "9" * 5_000

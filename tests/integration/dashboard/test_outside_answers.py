@@ -12,7 +12,7 @@ from support.dashboards import API, TOKENS, client_of, served, settings_for, wit
 from afl.client.store_client import StoreClient
 from afl.kernel.errors import StoreUnavailable
 from afl.operations import audit
-from afl.operations.access import Role
+from afl.operations.roles import Role
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml;q=0.9"}
 SECRET = "s3cret of a trace"

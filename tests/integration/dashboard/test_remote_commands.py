@@ -12,7 +12,7 @@ import pytest
 from support.command_line import Afl, afl
 from support.dashboards import SOURCE, TOKENS, served, settings_for, with_users
 
-from afl.operations.access import Role
+from afl.operations.roles import Role
 from afl.operations.run.runs import opened
 from afl.runtime.entities import LogDefinition
 from afl.runtime.evaluator import Evaluator

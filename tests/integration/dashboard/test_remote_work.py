@@ -18,7 +18,8 @@ from support.dashboards import API, TOKENS, served, with_users
 from afl.client.client import Client
 from afl.client.connection import connect
 from afl.kernel.settings import Settings
-from afl.operations.access import Role, hash_token
+from afl.operations.access import hash_token
+from afl.operations.roles import Role
 from afl.operations.run.runs import RunFailed
 
 QUIZ = """

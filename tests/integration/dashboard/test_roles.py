@@ -10,9 +10,9 @@ import pytest
 from starlette.testclient import TestClient
 from support.dashboards import API, TOKENS, client_of, with_users
 
-from afl.operations.access import Role
 from afl.operations.catalog import PUBLIC
 from afl.operations.operation import Operation
+from afl.operations.roles import Role
 
 
 @pytest.fixture(scope="module")

@@ -17,7 +17,8 @@ from afl.dashboard import live, sessions, streams
 from afl.dashboard.pages import turns
 from afl.dashboard.sessions import Sessions
 from afl.dashboard.streams import StreamLimit
-from afl.operations.access import Role, User, Users, hash_token
+from afl.operations.access import User, Users, hash_token
+from afl.operations.roles import Role
 
 SECONDS = 60.0
 EVENTS = "/events?topic=runs"

@@ -12,7 +12,7 @@ from support.dashboards import TOKENS, served, with_users
 from support.turns_house import House
 
 from afl.kernel.database import connect
-from afl.operations.access import Role
+from afl.operations.roles import Role
 from afl.turns.model import Head
 from afl.turns.store.live_text import LiveText, store_texts
 from afl.turns.store.steps import read_steps

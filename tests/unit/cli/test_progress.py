@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from afl.cli.displays import LineProgress, LiveDisplay, display_for, is_round
+from afl.cli.displays import LineProgress, display_for, is_round
+from afl.cli.live_display import LiveDisplay
 from afl.cli.progress import Progress
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.states import StepState

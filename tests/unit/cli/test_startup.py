@@ -45,7 +45,7 @@ CLIENTS = (
 )
 RICH_PARTS = ("rich.live", "rich.progress", "rich.markdown", "rich.traceback", "rich.table", "textual")
 HELP_MODULES = {
-    *("afl", "afl.cli", "afl.cli.app", "afl.cli.help_text"),
+    *("afl", "afl.cli", "afl.cli.app", "afl.cli.collector", "afl.cli.help_text"),
     *("afl.kernel", "afl.kernel.errors", "afl.kernel.joinable_thread", "afl.kernel.leaving"),
     "afl.kernel.near_names",
 }
@@ -53,6 +53,15 @@ HELP_PACKAGES = {"afl", "annotated_doc", "shellingham", "typer"}
 STORES = ("afl.runtime", "afl.operations", "afl.kernel.database", "afl.kernel.settings", "sqlite3", "asyncio")
 WORK = (*COMPILER, *EXECUTION, *OTHER_PARTS, *CLIENTS)
 
+_COLLECTOR = """
+import gc, sys
+from afl.cli import main
+state = lambda: (gc.isenabled(), gc.get_threshold(), gc.get_freeze_count())
+before = state()
+sys.argv = ["afl", "list"]
+main({given})
+print("\\n", state() == before, gc.isenabled(), gc.get_freeze_count() > 1000)
+"""
 _LOADED = """
 import json, sys
 from afl.cli import main
@@ -109,7 +118,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("turns send --help", (*COMPILER, *EXECUTION, *OTHER_PARTS[1:], *CLIENTS[:-2])),
         (
             "run echo.afl --input a=x",
-            (*OTHER_PARTS[2:], "afl.turns", "afl.runtime.runner.service", *CLIENTS[:-2]),
+            (*OTHER_PARTS[2:], *RICH_PARTS, "afl.turns", "afl.runtime.runner.service", *CLIENTS[:-2]),
         ),
     ],
 )
@@ -145,3 +154,22 @@ def test_a_package_offers_all_its_names_when_they_are_asked_for(package: str) ->
 
 def test_the_default_of_the_option_is_that_of_the_runtime() -> None:
     assert run_command._DEFAULT_CONCURRENCY == runs.DEFAULT_CONCURRENCY
+
+
+@pytest.mark.parametrize(
+    ("given", "seen"),
+    [
+        pytest.param("None", "False True True", id="the process of the command: what it loaded is left out"),
+        pytest.param("['list']", "True True False", id="a process of others: the collector is as it was"),
+    ],
+)
+def test_the_collector_is_changed_in_our_own_process_alone(place: Path, given: str, seen: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _COLLECTOR.format(given=given)],
+        cwd=place,
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment(),
+    )
+    assert done.stdout.splitlines()[-1].strip() == seen, done.stderr

@@ -205,7 +205,7 @@ def test_somebody_must_be_named(bridge: str) -> None:
 def test_a_signal_has_a_name_that_can_be_delivered(name: str) -> None:
     found = findings(with_policy(f'Signal("{name}")'))
     assert [one.rule_id for one in found] == ["POLICY_VALUE"]
-    assert found[0].message == "'name' of policy 'Signal' is no name that a signal can have"
+    assert found[0].message == "'name' of policy 'Signal' is not a valid name for a signal"
     assert found[0].suggested_fix == "expected 1 to 512 characters, no control characters among them"
 
 

@@ -50,7 +50,7 @@ def refused(text: str) -> ParseError:
         ("facet F(a: Long = 9223372036854775808)", "Integer literal is too large", 1, 19),
         ("facet F(a: Double = 1.0e999)", "Number literal is too large for a Double", 1, 21),
         ('facet F(a: String = "\\ud83d")', "A \\u escape is half of a surrogate pair", 1, 21),
-        ("facet F(a: Json = x.0)", "'0' is no attribute name in 'x.0'", 1, 19),
+        ("facet F(a: Json = x.0)", "'0' is not an attribute name in 'x.0'", 1, 19),
         ('event facet E() prompt { nice "x" }', "Unknown prompt directive 'nice'", 1, 26),
         ('event facet E() prompt { model "x" model "y" }', "Prompt directive 'model' stands twice", 1, 36),
         ("workflow W() andThen { yield W() with M() as m }", "A mixin of a yield has no alias", 1, 34),

@@ -18,7 +18,8 @@ from afl.kernel.settings import load_settings
 from afl.mcp import server
 from afl.mcp.clients import ADDRESS_HEADER, ClientProvider, ClientsByToken
 from afl.mcp.server import TokenMiddleware
-from afl.operations.access import RateLimiter, Role, TokenCheck, User, Users, hash_token, network_of
+from afl.operations.access import RateLimiter, TokenCheck, User, Users, hash_token, network_of
+from afl.operations.roles import Role
 from afl.operations.run.run_list import list_runs
 from afl.runtime.memory_store import MemoryStore
 

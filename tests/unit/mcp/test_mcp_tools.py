@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 from support.agents import DOUBLE, run_of
 from support.mcp_clients import bad, good, tell
 
-from afl.operations.access import Role
 from afl.operations.audit import read_audit
+from afl.operations.roles import Role
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore

@@ -11,7 +11,8 @@ from support.command_line import Afl, afl
 
 from afl.kernel.errors import InputError, NotFoundError, SettingError
 from afl.kernel.settings import load_settings
-from afl.operations.access import Role, add_user, hash_token, list_users, load_users, remove_user
+from afl.operations.access import add_user, hash_token, list_users, load_users, remove_user
+from afl.operations.roles import Role
 
 __all__ = ["afl"]
 GOOD = {"role": "viewer", "token": hash_token("t")}

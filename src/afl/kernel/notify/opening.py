@@ -12,7 +12,6 @@ from afl.kernel.database import Database
 from afl.kernel.database.sqlite import SqliteDatabase
 from afl.kernel.errors import InputError, MissingExtraError, pip_install
 from afl.kernel.notify.notifier import Notifier
-from afl.kernel.notify.sqlite import SqliteTransport
 from afl.kernel.notify.transport import Transport
 from afl.kernel.setting_kinds import mask_url
 
@@ -46,12 +45,18 @@ def _choose(database: Database, url: str) -> tuple[_Key, Callable[[], Transport]
         return ("local", database), lambda: Transport("local")
     if url == "auto" and database.url.startswith("sqlite:"):
         path = cast(SqliteDatabase, database).path
-        return ("sqlite", path), lambda: SqliteTransport(path)
+        return ("sqlite", path), lambda: _watching(path)
     if url == "auto" and database.url.startswith(("postgresql://", "postgres://")):
         return ("postgres", database.url), lambda: _extra("postgres", "PostgresTransport", database.url)
     if url.startswith(("nats://", "tls://")):
         return ("nats", url), lambda: _extra("nats", "NatsTransport", url)
     raise InputError(f"doorbell {mask_url(url)!r}: expected auto, none or an address nats://... or tls://...")
+
+
+def _watching(path: str) -> Transport:
+    from afl.kernel.notify.sqlite import SqliteTransport  # noqa: PLC0415  ctypes, for those who wait or notify
+
+    return SqliteTransport(path)
 
 
 def _extra(module: str, name: str, url: str) -> Transport:

@@ -7,7 +7,6 @@ one.
 from __future__ import annotations
 
 import os
-import socket
 from abc import ABC, abstractmethod
 from enum import Enum
 from typing import NamedTuple
@@ -32,7 +31,7 @@ class Process(NamedTuple):
     @classmethod
     def this(cls) -> Process:
         """This one."""
-        return cls(socket.gethostname(), os.getpid())
+        return cls(os.uname().nodename, os.getpid())
 
 
 class Presence(ABC):

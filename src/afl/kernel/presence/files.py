@@ -11,7 +11,6 @@ from __future__ import annotations
 import fcntl
 import os
 import re
-import socket
 import threading
 import time
 from dataclasses import dataclass
@@ -118,7 +117,7 @@ class FilePresence(Presence):
                 f"cannot write in {self._folder} ({error.strerror}); check the permissions of that directory"
             ) from error
         fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        card = Card(boot_id(), socket.gethostname(), os.getpid(), wall_ms())
+        card = Card(boot_id(), os.uname().nodename, os.getpid(), wall_ms())
         os.write(descriptor, encode(card).encode())
         self._descriptor = descriptor
         return name

@@ -188,7 +188,7 @@ class ExpressionBuilder(BaseBuilder):
         if number is not None:
             self.problem(
                 token,
-                f"'{number}' is no attribute name in '{token}'",
+                f"'{number}' is not an attribute name in '{token}'",
                 "SYNTAX_ATTRIBUTE_NAME",
                 f"to take an element of a list write [{number}]",
             )

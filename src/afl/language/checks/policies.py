@@ -163,7 +163,7 @@ class Policies:
                 message = f"'{name}' of policy '{policy.name}' is empty"
                 self._context.error(word, "POLICY_VALUE", message, "give it a name")
             elif policy.name == "Signal" and isinstance(word, Literal) and not is_name(str(word.value)):
-                message = f"'{name}' of policy 'Signal' is no name that a signal can have"
+                message = f"'{name}' of policy 'Signal' is not a valid name for a signal"
                 self._context.error(word, "POLICY_VALUE", message, f"expected {A_NAME}")
         if policy.name == "Retry" and not given.keys() & {"attempts", "maxAttempts"}:
             message = "Missing argument 'attempts' for facet 'Retry'"

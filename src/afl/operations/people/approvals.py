@@ -12,7 +12,6 @@ from typing import Annotated, Any
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
-from afl.operations.access import operator
 from afl.operations.parameters import ApprovalId, Limit, about
 from afl.operations.people.forms import Form, FormError, answer_form, complete
 from afl.operations.people.questions import (
@@ -27,6 +26,7 @@ from afl.operations.people.questions import (
     verdict_field,
 )
 from afl.operations.people.tool_calls import ToolCalls, call_form
+from afl.operations.roles import operator
 from afl.operations.run import run_store
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskHold, TaskState
 from afl.runtime.errors import ResultError

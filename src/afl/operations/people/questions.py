@@ -10,10 +10,10 @@ from afl.kernel.errors import AgentFlowError, InputError, NotFoundError
 from afl.operations.run.cut_values import cut
 from afl.operations.spans import ago, date
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
+from afl.runtime.entities.timeouts import TIMEOUT_ERROR
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program import paths
-from afl.runtime.program.policies import TIMEOUT_ERROR
 from afl.runtime.program.program import Program
 from afl.runtime.types import WorkflowId
 

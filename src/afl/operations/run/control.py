@@ -9,10 +9,10 @@ from typing import Annotated, Any
 from afl.kernel import telemetry
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CapabilityError, InputError
-from afl.operations.access import operator
 from afl.operations.parameters import Dollars, Milliseconds, Run, Tokens, about
 from afl.operations.reason import subjects
 from afl.operations.reason.subjects import StepPlace
+from afl.operations.roles import operator
 from afl.operations.run import run_store
 from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import set_budget

@@ -10,7 +10,8 @@ from msgspec import Meta
 
 from afl.kernel.bounds import LONGEST_NAME
 from afl.kernel.database import Transaction
-from afl.operations.parameters import Files, Limit, Skip, about
+from afl.operations.parameters import Limit, Skip, about
+from afl.operations.turn.parameters import Files
 from afl.operations.turn.turn_store import TurnStore, reading, with_agents
 from afl.operations.turn.turn_view import TurnView, view
 from afl.operations.turn.turns import known_agent

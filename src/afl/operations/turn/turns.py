@@ -10,7 +10,8 @@ from typing import Annotated, Any, TypeVar
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
-from afl.operations.parameters import Files, Limit, Skip, about
+from afl.operations.parameters import Limit, Skip, about
+from afl.operations.turn.parameters import Files
 from afl.operations.turn.turn_store import TurnStore, reading, with_agents
 from afl.turns.agents import Agents
 from afl.turns.cardbox.deliverable import Delivered

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 RUNS_TOPIC = "runs"  # a run needs an evaluator
 CANCEL_TOPIC = "cancel"  # work was taken away from those who do it
 ELSEWHERE_TOPIC = "elsewhere"  # there is work for an agent, the fleet, a message or a person
@@ -35,4 +33,6 @@ def _fit(name: str) -> str:
     """A name that cannot be part of a topic is known by its digest."""
     if name.isprintable() and len(name.encode()) <= _LONGEST:
         return name
+    import hashlib  # noqa: PLC0415  loads OpenSSL, and names so long are rare
+
     return hashlib.sha256(name.encode()).hexdigest()

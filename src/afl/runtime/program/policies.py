@@ -21,7 +21,6 @@ from afl.runtime.program.declaration import Declaration, constant_context
 from afl.runtime.program.expression import EvaluationContext
 
 NAMESPACE = "sys."
-TIMEOUT_ERROR = "Timeout"
 BRIDGES = {
     "Agent": "agent",
     "Fleet": "fleet",
@@ -112,15 +111,6 @@ def child_policies(policies: Policies | None, task: TaskDefinition) -> None:
     """Write into the task of a child run what applies to it: how long it may take."""
     if policies is not None and "Timeout" in policies.given:
         _timeout(task, policies.given["Timeout"])
-
-
-def timeout_text(task: TaskDefinition) -> str:
-    """The error of an attempt whose time was up."""
-    kind, _, who = task.via.partition(":")
-    if kind == "signal":
-        return f"signal {who} did not come within {task.timeout_ms} ms"
-    due = f"answered by {who}" if kind == "human" else "done"
-    return f"not {due} after {task.timeout_ms} ms"
 
 
 def retry_delay(task: TaskDefinition, error_type: str) -> int | None:

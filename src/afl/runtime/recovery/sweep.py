@@ -22,6 +22,7 @@ from afl.runtime.entities import (
     TaskState,
     retried,
 )
+from afl.runtime.entities.timeouts import TIMEOUT_ERROR, timeout_text
 from afl.runtime.evaluation.child_runs import settle_child_runs
 from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.evaluation.signals import receive_named
@@ -30,7 +31,7 @@ from afl.runtime.events import step_continue
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program.built_in_steps import set_timer
-from afl.runtime.program.policies import TIMEOUT_ERROR, retry_delay, timeout_text
+from afl.runtime.program.policies import retry_delay
 from afl.runtime.recovery.lost_attempts import what_was_lost
 from afl.runtime.states import StepState
 from afl.runtime.step import StepDefinition

@@ -16,12 +16,12 @@ from afl.kernel.error_text import error_text as stored_text
 from afl.kernel.errors import CorruptRow, PayloadError
 from afl.kernel.traceback_text import TracebackText
 from afl.runtime.entities import TaskDefinition, TaskState, close_attempt, retried
+from afl.runtime.entities.timeouts import TIMEOUT_ERROR
 from afl.runtime.evaluation.outcome import completed, failed
 from afl.runtime.monitoring import tracing
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import Outcome
 from afl.runtime.program.cache import ProgramCache
-from afl.runtime.program.policies import TIMEOUT_ERROR
 from afl.runtime.program.program import Program
 from afl.runtime.step import StepDefinition
 from afl.runtime.stores.masking import error_record

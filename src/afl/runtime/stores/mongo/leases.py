@@ -19,8 +19,8 @@ from afl.runtime.entities import (
     attempt_of,
     released,
 )
+from afl.runtime.entities.timeouts import TIMEOUT_ERROR, timeout_text
 from afl.runtime.persistence.topics import CANCEL_TOPIC, ELSEWHERE_TOPIC, RUNS_TOPIC, logs_topic, tasks_topic
-from afl.runtime.program.policies import TIMEOUT_ERROR, timeout_text
 from afl.runtime.stores.mongo.collections import (
     Collections,
     counted,

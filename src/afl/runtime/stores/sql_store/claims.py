@@ -11,8 +11,8 @@ from afl.kernel.database import Row, Transaction
 from afl.kernel.notify import Notifications
 from afl.kernel.presence import Life, Process
 from afl.runtime.entities import AttemptDefinition, AttemptOutcome, TaskDefinition, attempt_of
+from afl.runtime.entities.timeouts import TIMEOUT_ERROR, timeout_text
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
-from afl.runtime.program.policies import TIMEOUT_ERROR, timeout_text
 from afl.runtime.stores.sql_store.tables import Q, Tables
 from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
 from afl.runtime.stores.sql_store.tasks import promote

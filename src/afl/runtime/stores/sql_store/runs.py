@@ -35,7 +35,7 @@ from afl.runtime.stores.sql_store.rows import read_inputs, run_from, run_params,
 from afl.runtime.stores.sql_store.tables import Q, Tables
 from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
 from afl.runtime.stores.sql_store.tasks import lock_keys, promote
-from afl.runtime.stores.sql_store.usage import forget
+from afl.runtime.stores.sql_store.usage_tables import forget
 from afl.runtime.types import WorkflowId
 
 

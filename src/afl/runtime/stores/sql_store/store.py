@@ -39,7 +39,7 @@ from afl.runtime.stores.sql_store.steps import EventTables, PublishedTables, Ste
 from afl.runtime.stores.sql_store.tables import SCHEMA, Q
 from afl.runtime.stores.sql_store.task_rows import AttemptTables, TaskRows, attempt_row
 from afl.runtime.stores.sql_store.tasks import ElsewhereTables, TaskTables, TimerTables, close_all, promote
-from afl.runtime.stores.sql_store.usage import SCHEMA as USAGE_SCHEMA
+from afl.runtime.stores.sql_store.usage_tables import SCHEMA as USAGE_SCHEMA
 from afl.runtime.types import StepId
 
 _log = logging.getLogger(__name__)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from afl.kernel.database import Database, Row, Schema, Transaction, queries
+from afl.kernel.database import Database, Row, Transaction
 from afl.kernel.ids import random_id
 from afl.kernel.presence import Life
 from afl.models.exchange import Exchange
@@ -18,10 +17,8 @@ from afl.runtime.persistence.usage import (
     UsageSum,
     check_limits,
 )
+from afl.runtime.stores.sql_store.usage_tables import SCHEMA, Q
 
-SCHEMA = Schema("afl.runtime.stores.sql_store", "sql/usage", component="usage", base=2)
-
-_Q = queries("afl.runtime.stores.sql_store", "sql/usage")
 _BILLION = 1_000_000_000
 
 
@@ -42,10 +39,10 @@ class SqlUsage:
         self._database.write(lambda tx: _insert(tx, record, exchange))
 
     def get_usage(self, workflow_id: str) -> list[UsageRecord]:
-        return [_record(row) for row in self._database.select(_Q.get_usage, workflow_id=workflow_id)]
+        return [_record(row) for row in self._database.select(Q.get_usage, workflow_id=workflow_id)]
 
     def get_calls(self, workflow_id: str, step_id: str, limit: int) -> list[ModelCall]:
-        rows = self._database.select(_Q.get_calls, workflow_id=workflow_id, step_id=step_id, limit=limit)
+        rows = self._database.select(Q.get_calls, workflow_id=workflow_id, step_id=step_id, limit=limit)
         return [
             ModelCall(_record(row), Exchange.decode(row["exchange"]) if row["exchange"] else None)
             for row in rows
@@ -62,28 +59,28 @@ class SqlUsage:
                 cost_usd=int(row["cost"]) / _BILLION,
                 unpriced=row["unpriced"],
             )
-            for row in self._database.select(_Q.sum_usage, since=since)
+            for row in self._database.select(Q.sum_usage, since=since)
         ]
 
     def sum_usage_by_tag(self, since: int, limit: int) -> dict[str, float]:
-        rows = self._database.select(_Q.sum_usage_by_tag, since=since, limit=limit)
+        rows = self._database.select(Q.sum_usage_by_tag, since=since, limit=limit)
         return {row["tag"]: int(row["cost"]) / _BILLION for row in rows}
 
     def forget_exchanges(self, before: int, limit: int) -> int:
-        return len(self._database.atomic(_Q.forget_exchanges, before=before, limit=limit))
+        return len(self._database.atomic(Q.forget_exchanges, before=before, limit=limit))
 
     # -- budgets ----------------------------------------------------------------------------------------------
 
     def set_budget(self, workflow_id: str, *, usd: float | None = None, tokens: int | None = None) -> None:
         check_limits(usd, tokens)
         limits = {"usd": _stored(usd), "tokens": tokens}
-        self._database.write(lambda tx: tx.run(_Q.set_budget, workflow_id=workflow_id, **limits))
+        self._database.write(lambda tx: tx.run(Q.set_budget, workflow_id=workflow_id, **limits))
 
     def get_budget(self, workflow_id: str) -> Budget | None:
         return self._database.read(lambda tx: _budget(tx, workflow_id))
 
     def remove_budget(self, workflow_id: str) -> bool:
-        return self._database.write(lambda tx: tx.run(_Q.remove_budget, workflow_id=workflow_id)) > 0
+        return self._database.write(lambda tx: tx.run(Q.remove_budget, workflow_id=workflow_id)) > 0
 
     def reserve(
         self,
@@ -94,7 +91,7 @@ class SqlUsage:
         tokens: int,
         lease_ms: int = RESERVATION_MS,
     ) -> str | None:
-        if not self._database.select(_Q.has_budget, workflow_id=workflow_id):
+        if not self._database.select(Q.has_budget, workflow_id=workflow_id):
             return None  # most runs: nothing is written for them
 
         wanted = _Wanted(workflow_id, self._database.presence.id, model, usd, tokens, lease_ms)
@@ -107,13 +104,13 @@ class SqlUsage:
 
     def _end_those_of_the_dead(self, workflow_id: str) -> bool:
         """End the reservations of processes that are proven dead; whether there were any."""
-        rows = self._database.select(_Q.reservation_owners, workflow_id=workflow_id)
+        rows = self._database.select(Q.reservation_owners, workflow_id=workflow_id)
         presence = self._database.presence
         dead = [row["owner"] for row in rows if presence.proof(row["owner"]) is Life.DEAD]
         if not dead:
             return False
         ended = {"workflow_id": workflow_id, "owners": dead}
-        return self._database.write(lambda tx: tx.run(_Q.end_reservations_of, **ended)) > 0
+        return self._database.write(lambda tx: tx.run(Q.end_reservations_of, **ended)) > 0
 
     def settle(
         self, reservation: str | None, record: UsageRecord | None, exchange: Exchange | None = None
@@ -123,7 +120,7 @@ class SqlUsage:
 
         def work(tx: Transaction) -> None:
             if reservation is not None:
-                tx.run(_Q.end_reservation, id=reservation)
+                tx.run(Q.end_reservation, id=reservation)
             if record is not None:
                 _insert(tx, record, exchange)
 
@@ -143,17 +140,17 @@ class _Wanted:
 
     def reserve(self, tx: Transaction) -> tuple[str | None, str | None]:
         """A reservation, or why there is none. The budget's row is locked: reservations of a run queue on it."""
-        if tx.one(_Q.lock_budget, workflow_id=self.workflow_id) is None:
+        if tx.one(Q.lock_budget, workflow_id=self.workflow_id) is None:
             return None, None
         budget = _budget(tx, self.workflow_id)  # after the lock, to see what those before us reserved
         assert budget is not None
         objection = budget.objection(self.model, self.usd, self.tokens)
         if objection is not None:
             return None, objection
-        tx.run(_Q.end_old_reservations, workflow_id=self.workflow_id)
+        tx.run(Q.end_old_reservations, workflow_id=self.workflow_id)
         reservation = random_id()
         tx.run(
-            _Q.insert_reservation,
+            Q.insert_reservation,
             id=reservation,
             workflow_id=self.workflow_id,
             owner=self.owner,
@@ -164,15 +161,9 @@ class _Wanted:
         return reservation, None
 
 
-def forget(tx: Transaction, workflow_ids: Sequence[str]) -> None:
-    """Remove all that is known of the use of these runs, as part of a transaction that removes the runs."""
-    for query in (_Q.forget_usage, _Q.forget_costs, _Q.forget_budgets, _Q.forget_reservations):
-        tx.run(query, ids=list(workflow_ids))
-
-
 def _insert(tx: Transaction, record: UsageRecord, exchange: Exchange | None) -> None:
     tx.run(
-        _Q.insert_usage,
+        Q.insert_usage,
         workflow_id=record.workflow_id,
         step_id=record.step_id,
         task_id=record.task_id,
@@ -186,7 +177,7 @@ def _insert(tx: Transaction, record: UsageRecord, exchange: Exchange | None) -> 
         exchange=None if exchange is None else exchange.encode(),
     )
     if record.cost_usd:
-        tx.run(_Q.add_cost, workflow_id=record.workflow_id, cost=_stored(record.cost_usd))
+        tx.run(Q.add_cost, workflow_id=record.workflow_id, cost=_stored(record.cost_usd))
 
 
 def _record(row: Row) -> UsageRecord:
@@ -205,7 +196,7 @@ def _record(row: Row) -> UsageRecord:
 
 
 def _budget(tx: Transaction, workflow_id: str) -> Budget | None:
-    row = tx.one(_Q.get_budget, workflow_id=workflow_id)
+    row = tx.one(Q.get_budget, workflow_id=workflow_id)
     if row is None:
         return None
     return Budget(
