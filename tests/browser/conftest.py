@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
@@ -18,6 +17,7 @@ from support.warm_processes import WarmProcesses
 from browser.live_system import PRELOADED, LiveSystem
 from browser.looks import LOOKS, Look
 from browser.page_watch import PageWatch
+from browser.screenshots import keep_screenshot
 from browser.seeds import Seeds, sow
 
 # Without a browser they are left out, and the end of the session says so, loudly.
@@ -80,7 +80,4 @@ def page(context: BrowserContext, watch: PageWatch, request: pytest.FixtureReque
     """A page of the dashboard: `page.goto("/runs")`. What it looked like when a test failed is kept if asked for."""
     opened = context.new_page()
     yield opened
-    if shots := os.environ.get("AFL_SCREENSHOTS"):
-        Path(shots).mkdir(parents=True, exist_ok=True)
-        name = request.node.name.replace("/", "_")
-        opened.screenshot(path=f"{shots}/{name}.png", full_page=True)
+    keep_screenshot(opened, request.node.name)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import pytest
 from playwright.sync_api import Page, expect
+from support.chromium import Chromium
 
 from browser.accessibility import check_accessible, check_contrast_in_the_dark, check_fits
+from browser.live_system import LiveSystem
 from browser.looks import LOOKS, Look
+from browser.page_watch import PageWatch
+from browser.screenshots import keep_screenshot
 from browser.seeds import Seeds
 
 PAGES: dict[str, Callable[[Seeds], str]] = {
@@ -52,26 +57,40 @@ PAGES: dict[str, Callable[[Seeds], str]] = {
 }
 
 
-def opened(page: Page, path: str) -> None:
-    page.goto(path)
+class Window(NamedTuple):
+    look: Look
+    page: Page
+    watch: PageWatch
+
+
+@pytest.fixture(scope="module", params=LOOKS[::2], ids=lambda look: look.name)
+def window(request: pytest.FixtureRequest, browser: Chromium, live: LiveSystem) -> Iterator[Window]:
+    """One for all addresses: they are only looked at, and a context for each takes longer."""
+    look: Look = request.param
+    with browser.context(base_url=live.url, **look.options) as context:
+        yield Window(look, context.new_page(), PageWatch(context, live.url))
+
+
+@pytest.fixture
+def page(window: Window, request: pytest.FixtureRequest) -> Iterator[Page]:
+    window.watch.problems.clear()
+    window.page.emulate_media(color_scheme="light")
+    yield window.page
+    keep_screenshot(window.page, request.node.name)
+    window.watch.check()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page(window: Window, page: Page, seeds: Seeds, name: str) -> None:
+    page.goto(PAGES[name](seeds))
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
     check_accessible(page)
     check_fits(page)
     assert page.evaluate("window.marked") is None, "markup in a payload was run as a script"
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_in_light_and_dark(page: Page, seeds: Seeds, name: str) -> None:
-    opened(page, PAGES[name](seeds))
-    light = page.evaluate(_BACKGROUND)
-    check_contrast_in_the_dark(page)
-    assert page.evaluate(_BACKGROUND) != light
-
-
-@pytest.mark.parametrize("look", LOOKS[2:], ids=lambda look: look.name)
-@pytest.mark.parametrize("name", PAGES)
-def test_a_page_on_a_phone(page: Page, seeds: Seeds, look: Look, name: str) -> None:
-    opened(page, PAGES[name](seeds))
+    if window.look is LOOKS[0]:
+        light = page.evaluate(_BACKGROUND)
+        check_contrast_in_the_dark(page)
+        assert page.evaluate(_BACKGROUND) != light
 
 
 _BACKGROUND = "getComputedStyle(document.body).backgroundColor"

@@ -11,9 +11,9 @@ from typing import Any
 
 import httpx2
 import pytest
-from openai import AsyncOpenAI, UnprocessableEntityError
 from support.clients import opened_client
 from support.dashboards import TOKENS, served, settings_for, with_users
+from support.deferred import openai
 from support.event_loop import in_event_loop
 
 from afl.models import File, FileUrl, ScriptedModel
@@ -133,7 +133,7 @@ async def test_an_unmodified_client_of_openai_sends_files(server: tuple[str, str
     ]
     async with (
         guide(store, model),
-        AsyncOpenAI(base_url=f"{url}/v1", api_key=TOKENS[Role.OPERATOR]) as client,
+        openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=TOKENS[Role.OPERATOR]) as client,
     ):
         first = {"role": "user", "content": parts[:2]}
         said = [first, {"role": "assistant", "content": "Hm."}, {"role": "user", "content": parts}]
@@ -147,7 +147,7 @@ async def test_an_unmodified_client_of_openai_sends_files(server: tuple[str, str
             {"type": "file", "file": {"file_id": "file-1"}},
             {"type": "video_url"},
         ):
-            with pytest.raises(UnprocessableEntityError, match="messages: a part"):
+            with pytest.raises(openai.UnprocessableEntityError, match="messages: a part"):
                 await client.chat.completions.create(
                     model="guide",
                     messages=[{"role": "user", "content": [wrong]}],  # type: ignore[list-item]

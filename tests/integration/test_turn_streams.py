@@ -10,9 +10,8 @@ from typing import Any
 
 import httpx2
 import pytest
-from openai import APIError, APIStatusError, AsyncOpenAI, AuthenticationError, PermissionDeniedError
-from openai.types.chat import ChatCompletionChunk
 from support.dashboards import TOKENS, served, with_users
+from support.deferred import openai
 from support.speaking import SpeakingModel
 
 from afl.models.messages import Reply, StopReason, Text, ToolUse
@@ -54,8 +53,8 @@ def tell(story: Any) -> None:
     asyncio.run(asyncio.wait_for(story(), 60))
 
 
-def openai_client(url: str, role: Role = Role.OPERATOR) -> AsyncOpenAI:
-    return AsyncOpenAI(base_url=f"{url}/v1", api_key=TOKENS[role])
+def openai_client(url: str, role: Role = Role.OPERATOR) -> Any:
+    return openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=TOKENS[role])
 
 
 def http_client(url: str, role: Role = Role.VIEWER) -> httpx2.AsyncClient:
@@ -139,7 +138,7 @@ def test_an_unmodified_client_of_openai_reads_a_stream(server: tuple[str, str]) 
     model = SpeakingModel([looks(), PIECES])
 
     async def story() -> None:
-        chunks: list[ChatCompletionChunk] = []
+        chunks: list[Any] = []
         async with clerk(store, model), openai_client(url) as client:
             stream = await client.chat.completions.create(
                 model="clerk",
@@ -171,7 +170,7 @@ def test_the_same_key_again_is_the_same_turn(empty_sqlite_url: str) -> None:
             create = client.chat.completions.create
             keys = ({"Idempotency-Key": key} for key in ("k1", "k1", "k2"))
             answers = [await create(**asked, extra_headers=headers) for headers in keys]
-            with pytest.raises(APIStatusError, match="printable"):
+            with pytest.raises(openai.APIStatusError, match="printable"):
                 await create(**asked, extra_headers={"Idempotency-Key": "k" * 201})
         return [str(answer.choices[0].message.content) for answer in answers]
 
@@ -209,10 +208,10 @@ def test_refusals_and_failures_as_the_client_knows_them(empty_sqlite_url: str) -
     async def story(url: str) -> None:
         model = SpeakingModel([])  # it has no answer: the turn fails
         async with clerk(empty_sqlite_url, model), openai_client(url) as client:
-            with pytest.raises(APIStatusError) as failed:
+            with pytest.raises(openai.APIStatusError) as failed:
                 await client.chat.completions.create(**question)
             assert (failed.value.status_code, len(model.requests)) == (500, 1)  # it was not asked again
-            with pytest.raises(APIError, match="failed"):
+            with pytest.raises(openai.APIError, match="failed"):
                 stream = await client.chat.completions.create(**question, stream=True)
                 [chunk async for chunk in stream]
             for wrong in (
@@ -228,15 +227,15 @@ def test_refusals_and_failures_as_the_client_knows_them(empty_sqlite_url: str) -
                 },
                 {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
             ):
-                with pytest.raises(APIStatusError) as refused:
+                with pytest.raises(openai.APIStatusError) as refused:
                     await client.chat.completions.create(**{**question, **wrong})
                 assert refused.value.status_code == 422
             assert len(model.requests) == 2
         async with openai_client(url, Role.VIEWER) as viewer:
-            with pytest.raises(PermissionDeniedError):
+            with pytest.raises(openai.PermissionDeniedError):
                 await viewer.chat.completions.create(**question)
-        async with AsyncOpenAI(base_url=f"{url}/v1", api_key="wrong") as stranger:
-            with pytest.raises(AuthenticationError):
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="wrong") as stranger:
+            with pytest.raises(openai.AuthenticationError):
                 await stranger.chat.completions.create(**question)
 
     with server_of(empty_sqlite_url) as url:

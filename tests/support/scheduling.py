@@ -1,8 +1,9 @@
 """Which process runs which tests, under pytest-xdist.
 
 A file's tests run in one process, one after another: what its fixtures start is started once. The browser tests share
-one browser and one system to look at, so they are one piece. Unit tests and properties start nothing: they go one by
-one.
+one browser and one system to look at, so they are one piece; those that ask models by the client libraries of their
+providers are another, since to import these takes seconds. Other unit tests and properties start nothing: they go one
+by one.
 (xdist's own groups, `--dist loadgroup`, need a private field of pytest's that version 9.2 no longer has.)
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 from xdist.scheduler import LoadScopeScheduling
 
 _BROWSER = "tests/browser/"
+_CLIENTS = ("tests/unit/models/", "tests/unit/runtime/test_claude_agent_runner.py")
 _SINGLE = ("tests/properties/", "tests/unit/")
 
 
@@ -20,6 +22,8 @@ class ByFile(LoadScopeScheduling):
     def _split_scope(self, nodeid: str) -> str:
         if nodeid.startswith(_BROWSER):
             return _BROWSER
+        if nodeid.startswith(_CLIENTS):
+            return _CLIENTS[0]
         return nodeid if nodeid.startswith(_SINGLE) else nodeid.partition("::")[0]
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-import anthropic
 import pytest
+from support.deferred import anthropic, client_module
 
 from afl.devstack.messages_api import Fault, MessagesApi
 from afl.models import Message, ModelRejected, ModelUnavailable, Reply, Request, Text, ToolUse, Usage
-from afl.models.anthropic_client import AnthropicClientModel
 
 HELLO = Request((Message.user("Hello"),))
 SONNET = "claude-sonnet-4-6"
@@ -48,7 +47,7 @@ CALL = SimpleNamespace(type="tool_use", id="t1", name="Size", input={"meters": 1
     ids=["nothing", "none", "empty-usage", "usage-of-none", "objects"],
 )
 def test_a_response_needs_nothing_but_content(more: dict[str, Any]) -> None:
-    model = AnthropicClientModel(SONNET, Fake(SimpleNamespace(content=[WORDS, CALL], **more)))
+    model = client_module.AnthropicClientModel(SONNET, Fake(SimpleNamespace(content=[WORDS, CALL], **more)))
     reply = model.complete(HELLO)
     content = (Text("Good day"), ToolUse("t1", "Size", {"meters": 12}))
     assert reply == Reply(content, "end_turn", Usage(), "claude-sonnet-4-6")
@@ -57,7 +56,7 @@ def test_a_response_needs_nothing_but_content(more: dict[str, Any]) -> None:
 def test_what_a_response_says_of_its_use_is_taken() -> None:
     used = SimpleNamespace(input_tokens=7, output_tokens=3)
     fake = Fake(SimpleNamespace(content=[WORDS], usage=used, stop_reason="max_tokens"))
-    model = AnthropicClientModel(SONNET, fake)
+    model = client_module.AnthropicClientModel(SONNET, fake)
     assert model.complete(HELLO) == Reply((Text("Good day"),), "max_tokens", Usage(7, 3), "claude-sonnet-4-6")
 
 
@@ -69,7 +68,7 @@ def test_a_message_of_nothing_but_a_text_is_sent_as_that_text() -> None:
         Message.user("c", "d"),
         Message.user(""),
     )
-    AnthropicClientModel(SONNET, fake).complete(Request(history))
+    client_module.AnthropicClientModel(SONNET, fake).complete(Request(history))
     blocks = [{"type": "text", "text": "c"}, {"type": "text", "text": "d"}]
     assert [message["content"] for message in fake.requests[0]["messages"]] == ["a", "b", blocks, ""]
 
@@ -79,7 +78,7 @@ def test_a_given_client_is_used_and_stays_open() -> None:
         MessagesApi(["One.", "Two."]) as api,
         anthropic.Anthropic(base_url=api.url, api_key="local") as client,
     ):
-        model = AnthropicClientModel("small", client)
+        model = client_module.AnthropicClientModel("small", client)
         received: list[str] = []
         assert model.complete(HELLO, received.append).text == "One." == "".join(received)
         assert model.complete(Request(HELLO.messages, max_tokens=60_000)).text == "Two."
@@ -100,5 +99,5 @@ def test_what_the_client_raises_is_one_of_ours(fault: Fault, kind: type[Exceptio
         anthropic.Anthropic(base_url=api.url, api_key="local", max_retries=0) as client,
         pytest.raises(kind) as failed,
     ):
-        AnthropicClientModel(SONNET, client).complete(HELLO, lambda text: None)
+        client_module.AnthropicClientModel(SONNET, client).complete(HELLO, lambda text: None)
     assert str(failed.value) == said

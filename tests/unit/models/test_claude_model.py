@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from support.deferred import claude_module
 
 from afl.devstack.messages_api import Fault, MessagesApi, Spoken, says, uses
 from afl.models import (
@@ -28,7 +29,6 @@ from afl.models import (
     Usage,
     ask,
 )
-from afl.models.claude import ClaudeModel
 
 SIZE = Tool("Size", "How large it is.", {"type": "object", "properties": {"meters": {"type": "integer"}}})
 HELLO = Request((Message.user("Hello"),))
@@ -37,16 +37,16 @@ HELLO = Request((Message.user("Hello"),))
 class OpenClaude(Protocol):
     """The model, and the server behind it."""
 
-    def __call__(self, *answers: Spoken, **options: Any) -> tuple[ClaudeModel, MessagesApi]: ...
+    def __call__(self, *answers: Spoken, **options: Any) -> tuple[Any, MessagesApi]: ...
 
 
 @pytest.fixture
 def claude() -> Iterator[OpenClaude]:
     with ExitStack() as stack:
 
-        def open_claude(*answers: Spoken, **options: Any) -> tuple[ClaudeModel, MessagesApi]:
+        def open_claude(*answers: Spoken, **options: Any) -> tuple[Any, MessagesApi]:
             api = stack.enter_context(MessagesApi(answers))
-            model = ClaudeModel(**{"api_key": "local", "base_url": api.url, **options})
+            model = claude_module.ClaudeModel(**{"api_key": "local", "base_url": api.url, **options})
             stack.callback(model.close)
             return model, api
 
@@ -146,7 +146,7 @@ def test_settings_that_cannot_be_read_are_told_of(monkeypatch: pytest.MonkeyPatc
     forget_keys(monkeypatch, tmp_path)
     monkeypatch.setenv("ANTHROPIC_CONFIG_DIR", str(tmp_path))
     with pytest.raises(ModelRejected, match="no key for Claude that can be read: Config file not found"):
-        ClaudeModel()
+        claude_module.ClaudeModel()
 
 
 def test_an_address_where_nobody_is(claude: OpenClaude) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
+from support.deferred import claude_module
 
 from afl.kernel.errors import InputError
 from afl.models import (
@@ -23,7 +24,6 @@ from afl.models import (
     as_model,
     ask,
 )
-from afl.models.claude import ClaudeModel
 from afl.models.naming import full_name, is_provider
 from afl.models.provider_model import ProviderModel
 from afl.models.settings import read_settings
@@ -137,7 +137,7 @@ def test_settings_that_cannot_be_read(given: dict[str, Any], said: str) -> None:
     with pytest.raises(InputError, match=f"model settings: .*{said}"):
         read_settings(ModelSettings, given, "model settings")
     with pytest.raises(InputError, match=said):
-        ClaudeModel(api_key="local", **given)
+        claude_module.ClaudeModel(api_key="local", **given)
 
 
 def test_without_the_package_the_error_names_the_extras() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
-import anthropic
 import pytest
 from runtime_programs import ASK, compiled, workflow_of
+from support.deferred import anthropic
 
 from afl.devstack.messages_api import Fault, MessagesApi, Spoken, says, uses
 from afl.kernel.errors import InputError

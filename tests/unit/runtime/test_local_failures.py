@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from support.command_line import environment
+from support.warm_processes import run_python
 
 SCRIPT = """
 import asyncio, json, sys, threading
@@ -58,7 +58,6 @@ with LocalRunner(Evaluator(MemoryStore()), Handlers.of({"Work": work})) as runne
 )
 def test_a_handler_cannot_hang_the_run(tmp_path: Path, how: str, kind: str, numbers: str) -> None:
     # In a process of its own: a run that hangs would hang the tests.
-    command = [sys.executable, "-c", SCRIPT, how, numbers]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    done = run_python(["-c", SCRIPT, how, numbers], folder=tmp_path, env=environment())
     outputs = '{"all": [1, 0, 3], "why": "%s"}' if "1" in numbers else '{"all": [0], "why": "%s"}'
-    assert done.stdout.strip() == outputs % kind, done.stderr
+    assert done.out.strip() == outputs % kind, done.err

@@ -378,7 +378,7 @@ def check(case: Case, failing: int, pace: Pace) -> None:
         store.close()
 
 
-@tries(120, deep=250)
+@tries(60, deep=250)
 @given(cases(alone=True), st.integers(1, 12), st.sampled_from([Pace(), TIGHT]))
 def test_random_programs_end_as_if_nothing_had_failed(case: Case, failing: int, pace: Pace) -> None:
     check(case, failing, pace)

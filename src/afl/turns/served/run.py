@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from pydantic_ai.capabilities import ReinjectSystemPrompt
+from pydantic_ai.capabilities.reinject_system_prompt import ReinjectSystemPrompt
 from pydantic_ai.exceptions import AgentRunError, ToolFailedError, ToolRetryError
 from pydantic_ai.messages import (
     ModelMessage,
