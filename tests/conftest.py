@@ -34,6 +34,7 @@ from support.scratch import disk, keep_files_in_memory
 from support.servers import SessionServers
 from support.stillness import Stillness
 from support.timing import FixtureTimes, RunTimes
+from support.warm_processes import WarmSession, share_in_session
 
 from afl.kernel import codec, redaction, telemetry
 from afl.runtime.sqlite_store import SqliteStore
@@ -59,7 +60,8 @@ def pytest_configure(config: pytest.Config) -> None:
         config.stash[_SERVERS] = SessionServers.of_this_process()
         config.pluginmanager.register(Stillness(seconds=900))
     else:
-        config.stash[_SERVERS] = SessionServers.from_controller(from_controller[_MESSAGE])
+        config.stash[_SERVERS] = servers = SessionServers.from_controller(from_controller[_MESSAGE])
+        share_in_session(WarmSession(Path(f"{servers.folder}-warm"), servers.owner.pid))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -36,9 +36,8 @@ def serving(shell: Shell, workers: int) -> bool:
 
 def put_programs(warm: WarmProcesses, folder: Path) -> None:
     warm.put_program(folder)
-    for name, argv in (("python", []), ("uvicorn", ["-m", "uvicorn"])):
-        (folder / name).write_text(f'#!/bin/sh\nexec {shlex.join(warm.command(argv))} "$@"\n')
-        (folder / name).chmod(0o755)
+    warm.put_program(folder, "python", [])
+    warm.put_program(folder, "uvicorn", ["-m", "uvicorn"])
 
 
 def test_every_command_of_the_guide(

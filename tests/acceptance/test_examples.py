@@ -1,4 +1,7 @@
-"""Every example runs with the one command that its header tells, from the root of the repository."""
+"""Every example runs with the one command that its header tells, from the root of the repository.
+
+`research` does so in test_research_example.py.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from pathlib import Path
 import pytest
 from support.command_line import Outcome, environment
 from support.node import node
-from support.warm_processes import run_python
+from support.warm_processes import run_python, shared
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted(path.name for path in (ROOT / "examples").iterdir() if path.is_dir())
@@ -33,8 +36,8 @@ def run(name: str, folder: Path) -> Outcome:
     program, *args = command_of(name)
     start = ["-m", "afl"] if program == "afl" else []
     clean = {key: value for key, value in environment().items() if not key.startswith("ANTHROPIC_")}
-    env = {**clean, "AFL_STORE": f"sqlite:///{folder}/example.db", "NODE": node()}
-    done = run_python([*start, *args], folder=ROOT, env=env)
+    place = {"AFL_STORE": f"sqlite:///{folder}/example.db", "NODE": node(), "WARM_PYTHON": shared().python()}
+    done = run_python([*start, *args], folder=ROOT, env=clean | place)
     assert done.code == 0, done.err
     return done
 
@@ -74,10 +77,6 @@ def test_newsroom(tmp_path: Path) -> None:
     page = json.loads(run("newsroom", tmp_path).out)["page"]
     assert page[0] == "Good morning, science!"
     assert len(page) == 7 and "unconfirmed" in page[3]
-
-
-def test_research(tmp_path: Path) -> None:
-    assert "Filed on shelf 3." in run("research", tmp_path).out
 
 
 def test_two_agents(tmp_path: Path) -> None:

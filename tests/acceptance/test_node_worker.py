@@ -71,7 +71,8 @@ class Place:
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    settings = with_users(request.getfixturevalue(f"empty_{request.param}_url"))
+    url = request.getfixturevalue(f"empty_{request.param}_url")
+    settings = with_users(url, lease_ms=1000)  # who just started judges the leases of others after half of it
     with ExitStack() as stack:
         url = stack.enter_context(served(settings))
         flow = stack.enter_context(connect(settings=settings))

@@ -15,7 +15,7 @@ from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.persistence import TaskFilter
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.states import EventState, StepState
-from afl.runtime.types import StepId, WorkflowId
+from afl.runtime.types import WorkflowId
 
 RUNNERS = 3
 KILLS = 51
@@ -93,11 +93,15 @@ def test_every_run_completes_however_often_runners_are_killed(
             assert outputs["all"] == [n * 2 for n in numbers]
         assert [runner.terminate() for runner in massacre.runners] == [0] * RUNNERS
         assert massacre.kills == KILLS >= 50
+        number = Counter(call.task for call in workshop.calls())
+        returns = {call.stamp for call in workshop.returns()}
         for run in runs:
-            check_record(workshop, run, massacre.hits)
+            check_record(workshop, run, massacre.hits, number, returns)
 
 
-def check_record(workshop: Workshop, run: WorkflowId, hits: Counter[str]) -> None:
+def check_record(
+    workshop: Workshop, run: WorkflowId, hits: Counter[str], number: Counter[str], returns: set[str]
+) -> None:
     """Each step has one task with one result, which is that of one of its calls; the deaths it saw are counted."""
     store, record = workshop.store, workshop.run(run)
     assert (record.state, record.owner) == (RunnerState.COMPLETED, "")
@@ -107,14 +111,13 @@ def check_record(workshop: Workshop, run: WorkflowId, hits: Counter[str]) -> Non
     assert (store.get_open_steps(run), store.get_marks(run)) == ([], [])
     events = [event for event in store.get_events_by_workflow(run) if event.event_type != STEP_CONTINUE]
     assert Counter(event.state for event in events) == {EventState.COMPLETED: TASKS_OF_A_RUN}
-    calls, returns = workshop.calls(), {call.stamp for call in workshop.returns()}
-    number = Counter(call.task for call in calls)
+    steps = {str(step.id): step for step in store.get_steps_by_workflow(run)}
     for task in tasks:
         assert task.result is not None
         stamp = task.result["stamp"]
         assert stamp in returns and stamp.startswith(f"{task.uuid} ")
-        step = store.get_step(StepId(task.step_id))
-        assert step is not None and step.state == StepState.STATEMENT_COMPLETE
+        step = steps[task.step_id]
+        assert step.state == StepState.STATEMENT_COMPLETE
         assert step.attributes.returns["stamp"].value == stamp
         assert hits[task.uuid] <= task.deaths <= task.deliveries - 1
         assert task.deaths < MAX_DELIVERIES

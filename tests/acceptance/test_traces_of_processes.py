@@ -10,7 +10,7 @@ import pytest
 from support.agents import DOUBLE
 from support.collector import Collector, collecting
 from support.command_line import Outcome, environment
-from support.warm_processes import WarmPopen, run_python
+from support.warm_processes import WarmPopen, run_python, shared
 
 from afl.kernel.telemetry import trace_id_of
 
@@ -74,7 +74,8 @@ def test_two_processes_tell_one_trace(folder: Path) -> None:
 def test_all_the_ways_to_do_a_step_are_one_trace(tmp_path: Path) -> None:
     """An agent with a tool, the fleet, a person, a handler and a message: each is told in its place."""
     with collecting() as collector:
-        environ = variables(collector, AFL_STORE=f"sqlite:///{tmp_path}/all.db")
+        place = {"AFL_STORE": f"sqlite:///{tmp_path}/all.db", "WARM_PYTHON": shared().python()}
+        environ = variables(collector, **place)
         done = run_python([str(ROOT / "examples/everything/main.py")], folder=ROOT, env=environ)
     assert done.code == 0, done.err
     (run,) = collector.named("afl.run")
@@ -123,7 +124,10 @@ def test_a_log_line_is_one_object_with_the_ids(folder: Path) -> None:
 
 def test_a_collector_that_is_away_costs_a_warning(folder: Path) -> None:
     environ = environment(
-        AFL_STORE="memory://", AFL_TELEMETRY="otlp", OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9"
+        AFL_STORE="memory://",
+        AFL_TELEMETRY="otlp",
+        OTEL_EXPORTER_OTLP_ENDPOINT="http://127.0.0.1:9",
+        OTEL_EXPORTER_OTLP_TIMEOUT="1",  # it tries again for so many seconds
     )
     done = afl(folder, environ, "run", "double.afl", "ns.Once", "-i", "n=4", "-a", "agents.py", "--quiet")
     assert json.loads(done.out) == {"m": 8} and done.code == 0

@@ -147,9 +147,9 @@ models = {"script": ScriptedModel(["here"])}
 porter = agent("porter")
 clerk = agent("clerk", llm_config={"model": "script"})
 """
-    (tmp_path / "agents.py").write_text(mute)
+    (tmp_path / "keyless.py").write_text(mute)
     for key, said in (("", 1), ("sk-test", 0)):
-        worker = warm.start("turns", "worker", "agents.py", folder=tmp_path, ANTHROPIC_API_KEY=key)
+        worker = warm.start("turns", "worker", "keyless.py", folder=tmp_path, ANTHROPIC_API_KEY=key)
         eventually(lambda worker=worker: "serves porter, clerk" in worker.said(), worker.said)  # type: ignore[misc]
         assert worker.terminate() == 0
         lines = [line for line in worker.said().splitlines() if "ANTHROPIC_API_KEY" in line]

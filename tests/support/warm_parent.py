@@ -5,7 +5,10 @@ It listens on a Unix socket; each connection is one process. The first message i
 id, and when the process has ended a line with its wait status. Whoever closes the connection before kills the process.
 
 Its arguments are the path of the socket and modules that it imports at once; what commands need beyond that is imported
-when the first of them comes. When its standard input ends, so does everything it started.
+when the first of them comes. When its standard input ends, so does everything it started; with `--until PID` instead of
+modules, when that process does, and the folder of the socket is removed.
+
+The variable WARM_PYTHON of a program is what it takes for its interpreter, so that what it starts itself is forked too.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import json
 import os
 import runpy
 import selectors
+import shutil
 import signal
 import socket
 import sys
@@ -33,6 +37,8 @@ import afl.cli
 import afl.cli.app
 import afl.kernel.crashpoint
 import afl.language
+from afl.kernel.database.queries import Queries
+from afl.kernel.errors import MissingExtraError
 
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1  # of prctl: which signal to get when the parent ends
@@ -45,18 +51,28 @@ _AT_ONCE = (
     "afl.cli.problems",
     "afl.cli.progress",
     "afl.cli.run_work",
+    "afl.kernel.database.async_call",
+    "afl.kernel.database.postgres",
     "afl.kernel.notify.postgres",
     "afl.runtime.mongo_store",
     "afl.runtime.postgres_store",
     "afl.runtime.sqlite_store",
     "afl.turns.bus.nats",
+    "encodings.ascii",
     "rich.spinner",
     "typer._adapters",
     "typer._click.decorators",
 )
-# What the first program of a kind imports for those that follow; the word may stand anywhere among the arguments.
+# What the first program of a kind imports for those that follow; the word may stand anywhere among the arguments, or be
+# a variable with its value.
 _NEEDED = {
-    "dashboard": ("afl.dashboard.server",),
+    "dashboard": (
+        "afl.dashboard.server",
+        "afl.dashboard.pages",
+        "uvicorn.loops.asyncio",
+        "uvicorn.loops.auto",
+        "uvicorn.lifespan.on",
+    ),
     "mcp": ("afl.cli.serve_command",),
     "mcp-server": ("mcp.server.mcpserver",),
     "turns": ("afl.operations.turn.turn_service", "afl.turns.mcp.sessions"),
@@ -75,7 +91,13 @@ _NEEDED = {
         "afl.models.provider_model",
         "afl.turns.mcp.connection",
     ),
+    "keyless.py": ("pydantic_ai.models.anthropic", "afl.models.claude"),  # of test_turns_processes.py
     "stock.py": ("mcp.server.mcpserver",),
+    "AFL_TELEMETRY=otlp": (
+        "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+        "opentelemetry.sdk.resources",
+        "opentelemetry.sdk.trace.export",
+    ),
     "uvicorn": ("uvicorn.main", "fastapi"),
 }
 
@@ -83,14 +105,14 @@ _NEEDED = {
 class Parent:
     """The loop: requests come in, processes end."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, ends_with: int) -> None:
         self._selector = selectors.DefaultSelector()
         self._listening = socket.socket(socket.AF_UNIX)
         self._listening.bind(path)
         self._listening.listen(128)
         self._children: dict[int, tuple[int, socket.socket]] = {}  # by process id: pidfd and connection
         self._selector.register(self._listening, selectors.EVENT_READ, self._accept)
-        self._selector.register(0, selectors.EVENT_READ, self._end)
+        self._selector.register(ends_with, selectors.EVENT_READ, self._end)
         self._running = True
 
     def serve(self) -> None:
@@ -109,7 +131,7 @@ class Parent:
         if not order:
             connection.close()
             return
-        _prepare(order["argv"])
+        _prepare(order["argv"], order["env"])
         pid = os.fork()
         if not pid:
             self._close_in_child(connection)
@@ -156,14 +178,28 @@ def _receive(connection: socket.socket) -> tuple[dict[str, Any], list[int]]:
     return (json.loads(data) if data else {}), list(files)
 
 
-def _prepare(argv: list[str]) -> None:
-    """Import what a program is about to import, unless that was done before."""
-    for word in argv:
-        for name in _NEEDED.get(word, ()):
-            if name not in sys.modules:
-                importlib.import_module(name)
-                gc.collect()
-                gc.freeze()
+def _prepare(argv: list[str], env: dict[str, str]) -> None:
+    """Import and make what a program is about to need, unless that was done before."""
+    words = [*argv, f"AFL_TELEMETRY={env.get('AFL_TELEMETRY')}"]
+    names = [name for word in words for name in _NEEDED.get(word, ()) if name not in sys.modules]
+    for name in names:
+        with suppress(Exception):  # whoever needs it says what is wrong with it
+            importlib.import_module(name)
+    if argv[:2] == ["-m", "afl"] and argv[2:] and argv[2] in afl.cli.app.COMMANDS:
+        with suppress(MissingExtraError):
+            afl.cli.app.load_command(argv[2])
+    if names:
+        _make_queries()
+        gc.collect()
+        gc.freeze()
+
+
+def _make_queries() -> None:
+    """The queries of all modules that are imported: a process makes each one that it uses."""
+    for module in [module for name, module in sys.modules.items() if name.startswith("afl.")]:
+        for found in [value for value in vars(module).values() if isinstance(value, Queries)]:
+            for name in found:
+                getattr(found, name)
 
 
 def _live(order: dict[str, Any], files: list[int]) -> None:
@@ -219,6 +255,7 @@ def _become(order: dict[str, Any], files: list[int]) -> None:
         os.close(file)
     if os.isatty(1):
         sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    sys.executable = os.environ.pop("WARM_PYTHON", sys.executable)
     if "AFL_CRASH_AT" in os.environ:
         importlib.reload(afl.kernel.crashpoint)
     if "CLOCK_FILE" in os.environ:
@@ -257,15 +294,24 @@ def _believe(path: Path) -> None:
 
 
 if __name__ == "__main__":
-    for name in (*_AT_ONCE, *sys.argv[2:]):
+    address, *modules = sys.argv[1:]
+    of_session = modules[:1] == ["--until"]
+    ends_with = os.pidfd_open(int(modules[1])) if of_session else 0
+    for name in (*_AT_ONCE, *([] if of_session else modules)):
         with suppress(
             ModuleNotFoundError
         ):  # with the lowest versions of what we depend on not every module is there
             importlib.import_module(name)
     for source in _EXAMPLES.glob("*/*.afl"):  # the tables of the parser, which every process makes for itself
         afl.language.compile_source(source.read_text())
-    parent = Parent(sys.argv[1])
+    _make_queries()
+    parent = Parent(address, ends_with)
     gc.collect()
     gc.freeze()
+    serving = os.getpid()
     print("ready", flush=True)
-    parent.serve()
+    try:
+        parent.serve()
+    finally:
+        if of_session and os.getpid() == serving:
+            shutil.rmtree(Path(address).parent, ignore_errors=True)

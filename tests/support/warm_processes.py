@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import fcntl
 import json
 import os
 import shlex
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from support.command_line import Outcome, environment
 
@@ -139,17 +140,51 @@ class Warm:
         return self._process.wait()
 
 
+class WarmSession(NamedTuple):
+    """One parent for all workers of a test session; it ends with the controller, whose process id this is."""
+
+    folder: Path
+    controller: int
+
+    def address(self) -> str:
+        """Where the parent listens. Whoever asks first starts it."""
+        self.folder.mkdir(exist_ok=True)
+        socket_path = self.folder / "socket"
+        with (self.folder / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not socket_path.exists():
+                self._start(str(socket_path))
+        return str(socket_path)
+
+    def _start(self, address: str) -> None:
+        """Not as a Popen, which its worker would have to wait for."""
+        reading, writing = os.pipe()
+        command = [sys.executable, _PARENT, address, "--until", str(self.controller)]
+        files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, writing, 1)]
+        os.posix_spawn(sys.executable, command, environment(), file_actions=files)
+        os.close(writing)
+        with os.fdopen(reading) as said:
+            assert said.readline() == "ready\n"
+
+
 class WarmProcesses:
     """The parent and its children. Leaving the block ends all of them. `modules` are imported ahead, as what
-    every command needs is."""
+    every command needs is. With a session it is the parent of that one, which outlives the block."""
 
-    def __init__(self, *modules: str) -> None:
+    _parent: subprocess.Popen[str] | None
+
+    def __init__(self, *modules: str, session: WarmSession | None = None) -> None:
         self._modules = modules
+        self._session = session
 
     def __enter__(self) -> WarmProcesses:
         self._numbers = count(1)
         self._started: list[Warm] = []
         self._folder = tempfile.TemporaryDirectory(prefix="warm")
+        self._parent = None
+        if self._session is not None:
+            self.address = self._session.address()
+            return self
         self.address = f"{self._folder.name}/socket"
         self._parent = subprocess.Popen(
             [sys.executable, _PARENT, self.address, *self._modules],
@@ -164,7 +199,8 @@ class WarmProcesses:
 
     def __exit__(self, *error: object) -> None:
         self.end_all()
-        self._parent.communicate(timeout=60)
+        if self._parent is not None:
+            self._parent.communicate(timeout=60)
         self._folder.cleanup()
 
     def connect(self) -> socket.socket:
@@ -203,17 +239,31 @@ class WarmProcesses:
         """`python ARGV` for other programs to start; to kill it is to kill the process it stands for."""
         return [sys.executable, "-I", "-S", _STARTER, self.address, *argv]
 
-    def put_program(self, folder: Path) -> None:
-        """A program `afl` for a shell, in a folder of its PATH."""
-        program = folder / "afl"
-        program.write_text(f'#!/bin/sh\nexec {shlex.join(self.command(["-m", "afl"]))} "$@"\n')
+    def put_program(self, folder: Path, name: str = "afl", argv: Sequence[str] = ("-m", "afl")) -> Path:
+        """A program for a shell, in a folder of its PATH: `python ARGV` with what it is given."""
+        program = folder / name
+        program.write_text(f'#!/bin/sh\nexec {shlex.join(self.command(argv))} "$@"\n')
         program.chmod(0o755)
+        return program
+
+    def python(self) -> str:
+        """A program that is `python`, for the variable WARM_PYTHON of programs that start others."""
+        program = Path(self._folder.name) / "python"
+        return str(program if program.exists() else self.put_program(program.parent, program.name, ()))
+
+
+_sessions: list[WarmSession] = []
+
+
+def share_in_session(session: WarmSession) -> None:
+    """From now on `shared` is the parent of a session."""
+    _sessions.append(session)
 
 
 @cache
 def shared() -> WarmProcesses:
-    """The parent for all tests of this process; it ends with it."""
-    processes = WarmProcesses()
+    """The parent for all tests of this process, or of its session; it ends with it."""
+    processes = WarmProcesses(session=_sessions[-1] if _sessions else None)
     processes.__enter__()
     atexit.register(processes.__exit__)
     return processes

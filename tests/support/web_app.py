@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +11,7 @@ from pathlib import Path
 import httpx2
 
 from support.eventually import eventually
+from support.warm_processes import WarmPopen
 
 FOLDER = Path(__file__).parents[2] / "examples/web_app"
 
@@ -25,11 +24,11 @@ def free_port() -> int:
 
 
 @contextmanager
-def web_app(store_url: str, port: int) -> Iterator[subprocess.Popen[bytes]]:
+def web_app(store_url: str, port: int) -> Iterator[WarmPopen]:
     """The server, which answers at that port of this machine."""
-    command = [sys.executable, "-m", "uvicorn", "--app-dir", str(FOLDER), "--port", str(port), "app:app"]
+    command = ["-m", "uvicorn", "--app-dir", str(FOLDER), "--port", str(port), "app:app"]
     environment = {**os.environ, "AFL_STORE": store_url}
-    with subprocess.Popen([*command, "--log-level", "warning"], env=environment) as server:
+    with WarmPopen([*command, "--log-level", "warning"], env=environment) as server:
         try:
             eventually(lambda: _answers(f"http://127.0.0.1:{port}"), server.poll)
             yield server

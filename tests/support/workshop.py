@@ -87,6 +87,7 @@ class Workshop:
         self.url = url
         self._warm = warm
         self._source = source
+        self._described: dict[str, str] = {}
         (folder / "agents.py").write_text(AGENTS)
 
     # -- processes --------------------------------------------------------------------------------------------
@@ -125,7 +126,10 @@ class Workshop:
         return [task for task in running if f"process {process.pid} on " in self._words(task.owner)]
 
     def _words(self, owner: str) -> str:
-        return self.store.describe(owner)
+        """What the store says of an owner; it is asked once, since a process keeps its id and its words."""
+        if owner not in self._described:
+            self._described[owner] = self.store.describe(owner)
+        return self._described[owner]
 
     # -- what handlers left -----------------------------------------------------------------------------------
 

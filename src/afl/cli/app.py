@@ -6,6 +6,7 @@ import importlib
 import os
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -106,7 +107,7 @@ class LazyGroup(HelpGroup):
         if command is None:
             return name, None, rest
         try:
-            loaded = _load(str(command.name))
+            loaded = load_command(str(command.name))
             collector.keep_loaded()
             return name, loaded, rest
         except MissingExtraError as missing:
@@ -120,9 +121,14 @@ class LazyGroup(HelpGroup):
             )
 
 
-def _load(name: str) -> Any:
+def load_command(name: str) -> Any:
+    """A command with its parameters, by its name in COMMANDS."""
     entry = COMMANDS[name]
-    function = vars(importlib.import_module(f"afl.cli.{entry.module}"))[entry.function]
+    return _command(vars(importlib.import_module(f"afl.cli.{entry.module}"))[entry.function], name)
+
+
+@cache  # it takes a hundredth of a second, and a process may be given many commands
+def _command(function: Any, name: str) -> Any:
     if isinstance(function, typer.Typer):
         return typer.main.get_command(function)
     single = HelpTyper(add_completion=False)
