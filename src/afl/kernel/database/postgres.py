@@ -83,8 +83,8 @@ class PostgresDatabase(Database):
         self.name = safe_url(url)
         self._settings = _settings(url, self.name)
         self.pooled = True  # until it is known: settings of a pooler's session would reach other clients
-        self.pooled = self._behind_pooler()
         self._pool = Pool(self.new_connection, POOL_SIZE)
+        self._pool.add(self._first_connection())
         self._presence = SessionPresence(self)
         super().__init__(url)
 
@@ -101,14 +101,14 @@ class PostgresDatabase(Database):
             connection = psycopg.connect(**self._settings, autocommit=True, row_factory=dict_row)
         except psycopg.Error as error:
             raise unreachable(error, self.name) from error
-        connection.prepare_threshold = None if self.pooled else PREPARE_THRESHOLD
+        connection.prepare_threshold = None
         connection.prepared_max = PREPARED_MAX
         # One type for every number: a statement is prepared once, and beside a small constant no number is too large.
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.adapters.register_dumper(tuple, ListDumper)
         try:
             if not self.pooled:
-                connection.execute(_PLANNING)
+                _set_up(connection)
         except psycopg.Error as error:  # the server went away between its greeting and the first statement
             connection.close()
             raise unreachable(error, self.name) from error
@@ -215,16 +215,24 @@ class PostgresDatabase(Database):
                 raise _unknown_outcome(self.name) from error
             raise failure(error, "commit", self.name) from error
 
-    def _behind_pooler(self) -> bool:
-        """Whether there is a pooler in between: its process id is not the backend's."""
+    def _first_connection(self) -> Connection:
+        """A connection, by which it is known whether there is a pooler in between: the process ids differ then."""
         connection = self.new_connection()
         try:
             row = connection.execute("select pg_backend_pid() as pid").fetchone()
-            return row is None or row["pid"] != connection.info.backend_pid
+            self.pooled = row is None or row["pid"] != connection.info.backend_pid
+            if not self.pooled:
+                _set_up(connection)
         except psycopg.Error as error:
-            raise unreachable(error, self.name) from error
-        finally:
             connection.close()
+            raise unreachable(error, self.name) from error
+        return connection
+
+
+def _set_up(connection: Connection) -> None:
+    """For a session that no other client gets."""
+    connection.prepare_threshold = PREPARE_THRESHOLD
+    connection.execute(_PLANNING)
 
 
 class _AgainError(Exception):

@@ -186,6 +186,10 @@ class Pool:
             self._idle.append(session)
         self._slots.release()
 
+    def add(self, connection: Connection) -> None:
+        """Keep a connection that is open already for who takes a session next."""
+        self._idle.append(Session(connection))
+
     def discard(self) -> None:
         """Close the idle sessions."""
         with contextlib.suppress(IndexError):
