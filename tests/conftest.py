@@ -28,6 +28,7 @@ from support.databases import (
     spare_disk_and_time,
     with_database,
 )
+from support.kept import KeptDatabases
 from support.properties import be_the_usual
 from support.scheduling import ByFile, longest_first
 from support.scratch import disk, keep_files_in_memory
@@ -205,6 +206,18 @@ def shared_postgres(postgres_url: str) -> Iterator[EmptyPostgres]:
 def empty_postgres_url(shared_postgres: EmptyPostgres) -> str:
     """The URL of a PostgreSQL database without rows: the tables of earlier tests are there, which saves time."""
     return shared_postgres.emptied()
+
+
+@pytest.fixture(scope="session")
+def _kept_postgres(shared_postgres: EmptyPostgres) -> Iterator[KeptDatabases]:
+    with closing(KeptDatabases(shared_postgres.emptied())) as kept:
+        yield kept
+
+
+@pytest.fixture
+def kept_postgres(_kept_postgres: KeptDatabases, empty_postgres_url: str) -> KeptDatabases:
+    """Databases without rows that may be open already: for tests of what a store does, not of how it is opened."""
+    return _kept_postgres
 
 
 @pytest.fixture

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from pymongo import MongoClient
 from store_records import KINDS, OpenStore
 from support.databases import EmptyMongo
+from support.kept import KeptDatabases
 
 from afl.runtime.mongo_store import MongoStore
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.postgres_store import PostgresStore
 from afl.runtime.sqlite_store import SqliteStore
+from afl.runtime.stores.mongo.connection import Client
 
 
 @pytest.fixture(params=list(KINDS))
@@ -27,25 +29,29 @@ def open_store(request: pytest.FixtureRequest) -> Iterator[OpenStore]:
         file = request.getfixturevalue("empty_sqlite_url")
         yield lambda: remember(SqliteStore(file))
     elif request.param == "postgres":
-        url = request.getfixturevalue("empty_postgres_url")
-        yield lambda: remember(PostgresStore(url))
+        kept: KeptDatabases = request.getfixturevalue("kept_postgres")
+        yield lambda: remember(kept.store())
     else:
-        url = request.getfixturevalue("indexed_mongo_url")
-        yield lambda: remember(MongoStore(url, create_indexes=False))
+        client: Client = request.getfixturevalue("indexed_mongo")
+        name = client.get_default_database().name
+        yield lambda: remember(MongoStore("", name, create_indexes=False, client=client))
     for store in opened:
         store.close()
 
 
 @pytest.fixture(scope="session")
-def _mongo_indexes(_shared_mongo: EmptyMongo) -> None:
-    """To ask for all indexes takes two thirds of the time of opening a store, and they are never dropped."""
-    MongoStore(_shared_mongo.emptied()).close()
+def _mongo_client(_shared_mongo: EmptyMongo) -> Iterator[Client]:
+    """One for all tests of the process: to connect, and to ask for all indexes, takes longer than most tests."""
+    url = _shared_mongo.emptied()
+    MongoStore(url).close()
+    with MongoClient(url, appname="agentflow") as client:
+        yield client
 
 
 @pytest.fixture
-def indexed_mongo_url(_mongo_indexes: None, empty_mongo_url: str) -> str:
-    """The URL of a MongoDB database without documents, with all indexes of the store."""
-    return empty_mongo_url
+def indexed_mongo(_mongo_client: Client, empty_mongo_url: str) -> Client:
+    """The client of a MongoDB database without documents, with all indexes of the store."""
+    return _mongo_client
 
 
 @pytest.fixture

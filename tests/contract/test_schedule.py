@@ -21,9 +21,9 @@ START = int(datetime(2026, 1, 1, tzinfo=UTC).timestamp()) * 1000
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Database]:
+    is_server = request.param == "postgres"
     file = f"sqlite:///{tmp_path}/afl.db"
-    url = file if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
-    with connect(url) as database:
+    with request.getfixturevalue("kept_postgres").take() if is_server else connect(file) as database:
         yield database
 
 

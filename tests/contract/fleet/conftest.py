@@ -13,7 +13,7 @@ from afl.kernel.database import connect
 
 @pytest.fixture(params=["sqlite", "postgres"])
 def keeper(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Keeper]:
+    is_server = request.param == "postgres"
     file = f"sqlite:///{tmp_path}/p.db"
-    url = file if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
-    with connect(url) as database:
+    with request.getfixturevalue("kept_postgres").take() if is_server else connect(file) as database:
         yield Keeper(database)

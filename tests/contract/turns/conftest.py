@@ -25,8 +25,8 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(params=KINDS)
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     """For tests with one process: SQLite in memory, which waits for no disk."""
-    url = "memory://" if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
-    with connect(url) as opened:
+    is_server = request.param == "postgres"
+    with request.getfixturevalue("kept_postgres").take() if is_server else connect("memory://") as opened:
         yield opened
 
 
