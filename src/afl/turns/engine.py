@@ -142,8 +142,8 @@ class L0Engine:
         """Publish messages outside of the outbox, best effort: `evt.*.state`, `evt.*.step`, wake-ups."""
         for message in messages:
             self.bus.publish(message)
-            if topic := changed_topic(message):
-                self.notifier.notify(topic)
+        for topic in {topic for message in messages if (topic := changed_topic(message))}:
+            self.notifier.notify(topic)
 
     def changed(self, turn_id: str) -> None:
         """Notify those who read the events of a turn that there is something new."""

@@ -75,7 +75,7 @@ _CANCEL_SECONDS = 1.0
 
 
 class Session:
-    """A connection with the one cursor that runs all of its statements.
+    """A connection with the cursors that run its statements.
 
     A new cursor for every statement costs 20 µs, a fifth of what a small statement takes with its round trip.
     """
@@ -83,6 +83,7 @@ class Session:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self._cursor = connection.cursor()
+        self._cursors: list[psycopg.Cursor[dict[str, Any]]] = []  # of statements whose rows are read together
         self._poll = select.poll()
         self._poll.register(connection.fileno(), select.POLLIN)
 
@@ -112,7 +113,10 @@ class Session:
         with self.connection.pipeline():
             for text, params in before:
                 self._cursor.execute(text, params)
-            cursors = [self.connection.execute(text, params) for text, params in statements]
+            self._cursors += [self.connection.cursor() for _ in statements[len(self._cursors) :]]
+            cursors = self._cursors[: len(statements)]
+            for cursor, (text, params) in zip(cursors, statements, strict=True):
+                cursor.execute(text, params)
         return [_rows(cursor) for cursor in cursors]
 
     def begin(self, statement: str) -> None:
