@@ -126,7 +126,11 @@ def runner(
 
 
 def _serve(
-    settings: Settings, modules: list[str], chosen: ServiceOptions, quiet: bool, watch: bool = False
+    settings: Settings,
+    modules: list[str],
+    chosen: ServiceOptions,
+    quiet: bool,
+    watch: SourceWatch | None = None,
 ) -> bool:
     """Serve until stopped; True if a source changed."""
     changed = threading.Event()
@@ -148,7 +152,7 @@ def _serve(
         with hosted(opened, settings, offer) as bridges:
             hosts = hosted_names(bridges, settings, offer)
             service = make_service(opened, settings, offer.handlers, chosen, notices, hosts)
-            watching = SourceWatch(source_folders(modules), reload) if watch else nullcontext()
+            watching = watch.calling(reload) if watch is not None else nullcontext()
             with watching, capturing():
                 service.start()
         stuck = service.abandoned
@@ -162,15 +166,15 @@ def _serve(
 
 
 def _serve_reloading(settings: Settings, modules: list[str], chosen: ServiceOptions, quiet: bool) -> None:
+    watch = SourceWatch(source_folders(modules))
     try:
-        if not _serve(settings, modules, chosen, quiet, watch=True):
+        if not _serve(settings, modules, chosen, quiet, watch):
             return
         say("A source changed; starting again.", "cyan")
     except AgentError as error:
         report(error)
         say("Waiting for a change.")
-        with SourceWatch(source_folders(modules), lambda: None) as watch:
-            watch.wait()
+        watch.wait()
     start_again()
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -82,32 +83,36 @@ def make_service(
 
 
 class SourceWatch:
-    """Calls `changed` once a Python file below some folders changes; looks twice a second."""
+    """The Python files below some folders as they are now, before they are loaded; looks twice a second for changes."""
 
-    def __init__(self, folders: Iterable[Path], changed: Callable[[], None]) -> None:
+    def __init__(self, folders: Iterable[Path]) -> None:
         self._folders = [folder for folder in folders if folder.is_dir()]
-        self._changed = changed
-        self._ended = threading.Event()
         self._seen = self._look()
-        self._thread = JoinableThread(self._watch, "afl-reload")
 
-    def __enter__(self) -> SourceWatch:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def wait(self) -> None:
-        """Until something changes."""
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.wait(_LOOK_SECONDS):
+    def wait(self, ended: threading.Event | None = None) -> bool:
+        """Until a file has changed; False if the event is set first."""
+        ended = ended or threading.Event()
+        while not ended.wait(_LOOK_SECONDS):
             if self._look() != self._seen:
-                self._changed()
-                return
+                return True
+        return False
+
+    @contextmanager
+    def calling(self, changed: Callable[[], None]) -> Iterator[None]:
+        """A block in which `changed` is called, once a file has changed, on a thread of its own."""
+        ended = threading.Event()
+
+        def watch() -> None:
+            if self.wait(ended):
+                changed()
+
+        thread = JoinableThread(watch, "afl-reload")
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
 
     def _look(self) -> dict[Path, int]:
         found: dict[Path, int] = {}
