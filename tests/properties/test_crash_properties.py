@@ -56,14 +56,14 @@ def outlive_all(
 def die_everywhere(trial: Trial, how: Drive, pace: Pace, *, proven: bool = True, step: int = 1) -> int:
     """Die before the first write, before the second, ... of a run; how many writes it takes without that.
 
-    Whoever goes on dies as well, a third of the run later, so that one run in three is enough for all writes. A death
+    Whoever goes on dies as well, a fourth of the run later, so that one run in four is enough for all writes. A death
     after a write leaves the same store as one before the next write, and memory is lost in both cases.
     """
     lives = Lives(proven=proven)
     assert live(lives, trial, how, pace, 0, None)
     writes = lives.first.writes
     lives.end()
-    span = max(LEAST, writes // 3 + 1)
+    span = max(LEAST, writes // MOST_LIVES + 1)
     for write in range(1, min(span, writes) + 1, step):
         ends = (Death(span if number else write, after=False) for number in range(MOST_LIVES))
         outlive_all(Lives(proven=proven), trial, how, pace, write, ends)

@@ -27,6 +27,7 @@ from support.forks import (
     tasks_of,
 )
 from support.judging import TIGHT, Trial
+from support.kept_memory import give_back, kept_store
 from support.lives import Crash, Death, Lives
 from support.properties import tries
 from support.random_workflows import cases
@@ -36,7 +37,6 @@ from afl.runtime.evaluation.fork_check import ForkRefused
 from afl.runtime.evaluation.fork_steps import ForkEdits
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator
-from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.types import WorkflowId
 
@@ -69,7 +69,7 @@ def _is_told(path: str) -> bool:
 
 @pytest.mark.parametrize("name", ALONE)
 def test_a_fork_at_every_step_comes_to_the_same(name: str) -> None:
-    trial, store = Trial.of(TELLING[name]), MemoryStore()
+    trial, store = Trial.of(TELLING[name]), kept_store()
     evaluator = begin(trial, store)
     expected = record(store, SOURCE)
     for path in filter(_is_told, expected["steps"]):
@@ -77,13 +77,13 @@ def test_a_fork_at_every_step_comes_to_the_same(name: str) -> None:
         made = fork_at(trial, store, path, id=run)
         finish(trial, evaluator, run)
         check_fork(store, made, expected)
-    store.close()
+    give_back(store.database)
 
 
 @tries(15)
 @given(cases(alone=True), st.integers(0, 2**32), st.sampled_from([Pace(), TIGHT]))
 def test_forks_of_random_workflows_come_to_the_same(case: Case, seed: int, pace: Pace) -> None:
-    trial, store = Trial.of(case), MemoryStore()
+    trial, store = Trial.of(case), kept_store()
     evaluator = begin(trial, store, pace)
     expected = record(store, SOURCE)
     for number, path in enumerate(some_steps(store, seed)):
@@ -91,13 +91,13 @@ def test_forks_of_random_workflows_come_to_the_same(case: Case, seed: int, pace:
         made = fork_at(trial, store, path, id=run)
         finish(trial, evaluator, run)
         check_fork(store, made, expected)
-    store.close()
+    give_back(store.database)
 
 
 @tries(10)
 @given(cases(alone=True), st.integers(0, 2**32))
 def test_all_that_depends_on_a_step_is_executed_again(case: Case, seed: int) -> None:
-    trial, store = Trial.of(case), MemoryStore()
+    trial, store = Trial.of(case), kept_store()
     evaluator = begin(trial, store)
     worked = sorted(tasks_of(store, SOURCE))
     for number, path in enumerate(Random(seed).sample(worked, min(2, len(worked)))):
@@ -107,13 +107,13 @@ def test_all_that_depends_on_a_step_is_executed_again(case: Case, seed: int) -> 
         made = fork_at(trial, store, path, id=fork)
         finish(trial, evaluator, fork, other=path)
         check_fork(store, made, record(store, afresh))
-    store.close()
+    give_back(store.database)
 
 
 @tries(8)
 @given(cases(alone=True), st.integers(0, 2**32))
 def test_all_that_depends_on_a_result_that_is_given_is_executed_again(case: Case, seed: int) -> None:
-    trial, store, random = Trial.of(case), MemoryStore(), Random(seed)
+    trial, store, random = Trial.of(case), kept_store(), Random(seed)
     evaluator = begin(trial, store)
     answers = other_answers(trial, store)
     for number, path in enumerate(random.sample(sorted(answers), min(2, len(answers)))):
@@ -127,7 +127,7 @@ def test_all_that_depends_on_a_result_that_is_given_is_executed_again(case: Case
         start(trial, evaluator, afresh)
         finish(trial, evaluator, afresh, other=path)
         check_fork(store, made, record(store, afresh))
-    store.close()
+    give_back(store.database)
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from random import Random
 from threading import Event
@@ -15,6 +13,7 @@ from hypothesis import strategies as st
 from support.case import Case
 from support.driving import drive, drive_locally
 from support.judging import TIGHT, Trial, check
+from support.kept_memory import kept_memory_store
 from support.properties import tries
 from support.random_workflows import cases
 
@@ -22,8 +21,6 @@ from afl.runtime.entities import TaskDefinition
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.local_runner import LocalRunner
-from afl.runtime.memory_store import MemoryStore
-from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.sqlite_store import SqliteStore
 from afl.runtime.step import StepDefinition
 from afl.runtime.task_handlers.handler import Handlers
@@ -32,28 +29,19 @@ seeds = st.integers(0, 2**32)
 paces = st.sampled_from([Pace(), TIGHT])
 
 
-@contextmanager
-def memory() -> Iterator[PersistenceAPI]:
-    store = MemoryStore()
-    try:
-        yield store
-    finally:
-        store.close()
-
-
-@tries(150, deep=300)
+@tries(100, deep=300)
 @given(cases(), seeds, paces)
 def test_agents_outside_may_finish_in_any_order(case: Case, seed: int, pace: Pace) -> None:
     trial = Trial.of(case)
-    with memory() as store:
+    with kept_memory_store() as store:
         check(trial, store, drive(trial, store, Random(seed), pace))
 
 
-@tries(100, deep=200)
+@tries(70, deep=200)
 @given(cases(), seeds, paces)
 def test_handlers_of_a_local_run_may_finish_in_any_order(case: Case, seed: int, pace: Pace) -> None:
     trial = Trial.of(case)
-    with memory() as store:
+    with kept_memory_store() as store:
         check(trial, store, drive_locally(trial, store, Random(seed), pace))
 
 
@@ -116,7 +104,7 @@ workflow Squares(list: [Long]) => (all: [Long]) andThen foreach n in $.list {
 def test_threads_that_end_in_any_order_leave_the_results_in_element_order(order: list[int]) -> None:
     trial = Trial.of(Case(FAN_OUT, {"list": []}, "Squares"))
     releases = Releases(order)
-    with memory() as store:
+    with kept_memory_store() as store:
         runner = LocalRunner(Evaluator(store), Handlers.of({"Square": releases.work}), observer=releases)
         with runner:
             result = runner.run(trial.program, {"list": list(range(6))})

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from programs import programs
+from support.properties import tries
 
 from afl.language import CompileError, ParseError, compile_source, emit_dict, parse
 from afl.language.format_lines import Piece, pieces
@@ -24,6 +25,7 @@ def ids(node: Any, key: str = "") -> list[str]:
     return own + [one for name, value in node.items() if name != "declarations" for one in ids(value, name)]
 
 
+@tries(60, deep=100)
 @given(programs())
 def test_a_valid_program_compiles_alike_however_often_and_however_laid_out(source: str) -> None:
     compiled = compile_source(source).program
@@ -48,6 +50,7 @@ GAPS = st.sampled_from(
 )
 
 
+@tries(60, deep=100)
 @given(programs(), st.lists(GAPS, min_size=1, max_size=40))
 def test_comments_and_line_breaks_anywhere_change_nothing_and_are_kept(source: str, gaps: list[str]) -> None:
     scattered = _scattered(list(pieces(source)), gaps)

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeVar
 
-from afl.kernel.database import Database, Query, Row, Transaction, connect
+from afl.kernel.database import Database, Query, Row, Schema, Transaction, connect
 from afl.kernel.errors import StoreError, StoreUnavailable
 from afl.kernel.presence import Life, Presence, Process
 from afl.runtime.postgres_store import FUNCTIONS, PostgresStore
 from afl.runtime.stores.sql_store import SqlStore
+from support.kept_memory import give_back, take_memory
 
 T = TypeVar("T")
 
@@ -108,8 +109,11 @@ class Lifespan:
 class MortalDatabase:
     """A database as one life sees it."""
 
-    def __init__(self, database: Database, presence: Presence, end: Death | Outage | None) -> None:
+    def __init__(
+        self, database: Database, presence: Presence, end: Death | Outage | None, ensured: set[Schema]
+    ) -> None:
         self._database = database
+        self._ensured = ensured
         self.presence = presence
         self._life = Lifespan(end if isinstance(end, Death) else None)
         self._outage = end if isinstance(end, Outage) else None
@@ -122,6 +126,12 @@ class MortalDatabase:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._database, name)
+
+    def ensure(self, schema: Schema) -> None:
+        """The tables are looked for by the first life that has this database open."""
+        if schema not in self._ensured:
+            self._database.ensure(schema)
+            self._ensured.add(schema)
 
     def select(self, query: Query, /, **params: Any) -> list[Row]:
         self._life.go_on()
@@ -166,7 +176,8 @@ class Lives:
         self._kind = kind
         self._proven = proven
         self._number = 0
-        self._database = connect(url)
+        self._database = take_memory() if url == "memory://" else connect(url)
+        self._ensured: set[Schema] = set()
         self._opened: list[MortalDatabase] = []
 
     @property
@@ -179,9 +190,10 @@ class Lives:
         if self._number and self._url.startswith("sqlite:"):
             self._database.close()
             self._database = connect(self._url)
+            self._ensured = set()
         self._number += 1
         presence = Succession(self._number, proven=self._proven)
-        database = MortalDatabase(self._database, presence, end)
+        database = MortalDatabase(self._database, presence, end, self._ensured)
         self._opened.append(database)
         store = self._kind(database)  # type: ignore[arg-type]
         if not self._proven:
@@ -189,4 +201,7 @@ class Lives:
         return store
 
     def end(self) -> None:
-        self._database.close()
+        if self._url == "memory://":
+            give_back(self._database)
+        else:
+            self._database.close()
