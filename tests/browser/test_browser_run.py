@@ -38,6 +38,15 @@ def test_the_elements_of_a_foreach_are_folded_with_counts(page: Page, seeds: See
     assert page.locator(".graph .node").count() < 20
 
 
+def test_a_run_that_is_over_is_drawn_once(page: Page, seeds: Seeds) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    with page.expect_response(re.compile("/fragment/head$")):
+        page.goto(f"/runs/{seeds.completed}")
+    assert not [url for url in asked if "/graph-states" in url]
+    assert len([url for url in asked if "/fragment/navigation" in url]) == 1
+
+
 def test_a_body_is_unfolded_and_folded_again(page: Page, seeds: Seeds) -> None:
     page.goto(f"/runs/{seeds.completed}")
     before = page.locator(".graph .node").count()

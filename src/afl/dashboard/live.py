@@ -210,7 +210,7 @@ async def events(request: Request) -> Response:
 
 async def _stream(hub: Hub, topics: list[str], user: str = "") -> AsyncGenerator[str, None]:
     with hub.watch(topics, user) as subscription:
-        yield "retry: 1000\nevent: open\ndata: {}\n\n"
+        yield "retry: 1000\nevent: ready\ndata: {}\n\n"
         while not subscription.over:
             try:
                 await asyncio.wait_for(subscription.news.wait(), _COMMENT_SECONDS)

@@ -46,7 +46,7 @@ async def watching(address: str, topic: str) -> AsyncIterator[Heard]:
         client.stream("GET", f"{address}/events?topic={topic}") as answer,
     ):
         received = Heard(answer)
-        assert await received.event() == "open"
+        assert await received.event() == "ready"
         assert await received.event() == "change"
         yield received
 

@@ -50,7 +50,7 @@ async def listening(
     async with client.stream("GET", path, headers=headers) as answer:
         assert answer.status_code == 200
         names = _names(answer)
-        assert await anext(names) == "open"
+        assert await anext(names) == "ready"
         yield names
 
 
@@ -112,7 +112,7 @@ def test_streams_with_a_connection_of_their_own_end_too(
 
     async def endless(*_: object) -> AsyncGenerator[str, None]:
         try:
-            yield "event: open\ndata: {}\n\n"
+            yield "event: ready\ndata: {}\n\n"
             await asyncio.Event().wait()
         finally:
             closed.append("closed")

@@ -82,7 +82,7 @@ async def opened(hub: Hub, looked: set[str], *topics: str) -> AsyncGenerator[str
     response = await live.events(request)
     assert isinstance(response, StreamingResponse)
     stream = cast("AsyncGenerator[str, None]", response.body_iterator)
-    assert "event: open" in await anext(stream)
+    assert "event: ready" in await anext(stream)
     await asyncio.to_thread(eventually, lambda: looked.issuperset(topics))
     return stream
 

@@ -9,7 +9,8 @@ import { tick } from "./clocks.js";
 const busy = new WeakMap(); // element -> whether it has to be fetched once more
 let source = null;
 let watched = "";
-let leaving = new AbortController(); // aborted when somebody logs out here: whatever is asked from then on is refused
+let isFirst = true; // this page was just made: what was over then (data-over) has not changed since
+let leaving = new AbortController(); // aborted when the session ends: whatever is asked from then on is refused
 
 export function startLive() {
   connect();
@@ -42,14 +43,15 @@ function connect() {
   disconnect();
   watched = key;
   source = new EventSource(`/events?${wanted.map((each) => `topic=${encodeURIComponent(each)}`).join("&")}`);
-  source.addEventListener("open", () => {
+  source.addEventListener("ready", () => {
     show("on", "live");
-    refreshAll(); // what changed before we listened
+    refreshAll(isFirst ? "[data-live]:not([data-over])" : "[data-live]"); // what changed before we listened
+    isFirst = false;
   });
   source.addEventListener("change", (event) => refreshTopic(JSON.parse(event.data).topic));
   // The session is over: it was ended on another page, or its time is.
   source.addEventListener("leave", () => {
-    disconnect();
+    leave();
     setTimeout(() => location.reload(), 500);
   });
   source.addEventListener("error", () => {
@@ -70,8 +72,8 @@ function show(state, text) {
   shown.lastElementChild.textContent = text;
 }
 
-function refreshAll() {
-  for (const element of document.querySelectorAll("[data-live]")) refresh(element);
+function refreshAll(chosen) {
+  for (const element of document.querySelectorAll(chosen)) refresh(element);
 }
 
 function refreshTopic(topic) {
