@@ -18,7 +18,7 @@ SCRIPT = """
     libc.malloc.restype = libc.sbrk.restype = ctypes.c_void_p
 
     def returned_to_the_system() -> bool:
-        blocks = [libc.malloc(65536) for _ in range(20)]
+        blocks = [libc.malloc(65536) for _ in range(400)]  # more than glibc keeps after a large block
         top = libc.sbrk(0)
         for block in reversed(blocks):
             libc.free(ctypes.c_void_p(block))

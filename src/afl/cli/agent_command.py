@@ -19,6 +19,7 @@ from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import Settings, load_settings
 from afl.operations.program.agents import AgentError
 from afl.operations.run import runs
+from afl.operations.work.alerting import alerting
 from afl.operations.work.hosting import hosted, hosted_names
 from afl.operations.work.offers import known_mismatches, load_offer
 from afl.operations.work.service import (
@@ -149,7 +150,7 @@ def _serve(
             service.stop()
 
         notices = Notices(started, None if quiet else _tell, _stopping(chosen))
-        with hosted(opened, settings, offer) as bridges:
+        with alerting(opened, settings), hosted(opened, settings, offer) as bridges:
             hosts = hosted_names(bridges, settings, offer)
             service = make_service(opened, settings, offer.handlers, chosen, notices, hosts)
             watching = watch.calling(reload) if watch is not None else nullcontext()

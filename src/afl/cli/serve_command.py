@@ -15,6 +15,7 @@ from afl.kernel.observing import observe
 from afl.kernel.settings import load_settings
 from afl.operations import access
 from afl.operations.roles import Role
+from afl.operations.work.alerting import alerting_beside
 
 dashboard = options.command_group(runs_without_command=True)
 _USER_HELP = """Who may use the dashboard and the HTTP API.
@@ -56,7 +57,8 @@ def run(
     if context.invoked_subcommand is None:
         settings = load_settings({"store": store})
         observe(settings, "afl-dashboard")
-        serve(settings, host, port, lambda url: _ready(url, open_))
+        with alerting_beside(settings):
+            serve(settings, host, port, lambda url: _ready(url, open_))
 
 
 def _ready(url: str, show: bool) -> None:

@@ -71,17 +71,18 @@ def worker(
       afl turns worker agents.py
       afl turns worker agents.py --store postgresql://db/afl --bus nats://bus:4222 --concurrency 100
     """
-    from afl.operations.turn.turn_service import (  # noqa: PLC0415  for the same reason
+    from afl.operations.turn.turn_service import (  # noqa: PLC0415
         WorkerOptions,
         load_turn_module,
         serve,
     )
+    from afl.operations.work.alerting import alerting_beside  # noqa: PLC0415  for the same reason
 
     settings = chosen(store, bus=bus, project=project)
     offered = load_turn_module(module, model)  # what is wrong with it is told before there is a store
     observe(settings, "afl-turns")
     chosen_options = WorkerOptions(concurrency, max_steps, suspend_timeout, shutdown)
-    with left_behind():
+    with left_behind(), alerting_beside(settings):
         serve(settings, offered, chosen_options, lambda: _greet(settings, offered, concurrency))
         say("Stopped.", "dim")
 

@@ -14,6 +14,7 @@ from typing import Any
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
+from afl.operations.work.alerting import alerting
 from afl.operations.work.hosting import TurnStaff, bridge_service, hosted_names
 from afl.operations.work.offers import Offer, known_mismatches, offer_of
 from afl.operations.work.service import Notices, ServiceOptions, make_service
@@ -122,6 +123,7 @@ class StoreWorker(Worker):
 
         def work() -> None:
             with ExitStack() as stack:
+                stack.enter_context(alerting(store, self._settings))
                 for module in self._offer.agents:
                     stack.enter_context(TurnStaff(store, self._settings, module))
                 stack.enter_context(bridges)

@@ -244,6 +244,20 @@ class Settings:
         "How steps `with Message` reach those who answer: `memory` within the process, `redis` by the server of "
         "AFL_REDIS, `auto` by that server if AFL_REDIS is set to another than the default.",
     )
+    alerts: str = setting(
+        "AFL_ALERTS",
+        "",
+        Secret(),
+        "Where workers and the dashboard send a message for each approval that waits for someone and each run that "
+        "fails: addresses of Apprise (`mailto://...`, `slack://...`, `json://...`), separated by spaces. One after "
+        "`finance=` gets only the approvals of that group, one after `failures=` only the failures. Empty: nowhere.",
+    )
+    dashboard_url: str = setting(
+        "AFL_DASHBOARD_URL",
+        "",
+        Choice(("",), otherwise=Url(("http", "https"))),
+        "Where people reach the dashboard, for the links in alerts. Empty: alerts name commands instead.",
+    )
     server: str = setting(
         "AFL_SERVER",
         "",

@@ -95,6 +95,8 @@ class Diagnosis:
         notifiers = [settings.doorbell] if urlsplit(settings.doorbell).scheme in _NATS else []
         for url in dict.fromkeys(turns + notifiers):
             yield from self._extra("nats", "nats_server", "check_nats", url, carries_turns=url in turns)
+        if settings.alerts:
+            yield from self._extra("alerts", "alert_addresses", "check_alerts", settings.alerts)
 
     def _extra(self, what: str, module: str, name: str, url: str, **options: bool) -> list[Finding]:
         def check() -> list[Finding]:

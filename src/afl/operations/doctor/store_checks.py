@@ -19,7 +19,7 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI, RunFilter, TaskFilter
 from afl.runtime.persistence.inspection import OrphanKind
 from afl.runtime.sqlite_store import SqliteStore
-from afl.runtime.stores.sql_store import tables, usage_tables
+from afl.runtime.stores.sql_store import alerts, tables, usage_tables
 from afl.turns.store.tables import SCHEMAS as TURNS
 
 
@@ -67,7 +67,7 @@ def error(check: str, text: str, remedy: str) -> list[Finding]:
     return [Finding(check, Level.ERROR, text, remedy)]
 
 
-_EVERYWHERE = (tables.SCHEMA, usage_tables.SCHEMA, schedule.SCHEMA, journal.SCHEMA, *TURNS)
+_EVERYWHERE = (tables.SCHEMA, usage_tables.SCHEMA, alerts.SCHEMA, schedule.SCHEMA, journal.SCHEMA, *TURNS)
 _NEWER = "Update AgentFlow on this machine to the version that wrote the store."
 _OLDER = "The next process that works on the store brings it forward. Make a backup, and stop older processes before."
 

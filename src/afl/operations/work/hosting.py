@@ -17,7 +17,6 @@ from afl.bridges.rules import Rules
 from afl.bridges.service import BridgeService
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.joinable_thread import JoinableThread
-from afl.kernel.presence import Life
 from afl.kernel.settings import SETTINGS, Settings, load_settings
 from afl.language.source import CompilerInput
 from afl.operations.program.sources import (
@@ -36,6 +35,7 @@ from afl.operations.run.runs import (
     start,
 )
 from afl.operations.work.offers import Offer, offer_of
+from afl.operations.work.process_lock import take_lock
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.inputs import check_inputs
@@ -242,13 +242,7 @@ def _message_bridge(host: Host, store: PersistenceAPI, settings: Settings, offer
 
     def mine(agent: str) -> bool:
         """Messages in memory reach nobody else, so one of the processes that can answer does."""
-        key = f"{_LOCK}{agent}"
-        if agent not in offer.answering:
-            return False
-        holder = store.check_lock(key)
-        if holder is not None and store.life(holder.owner) is Life.DEAD:
-            store.release_lock(key, owner=holder.owner)
-        return store.acquire_lock(key, lock_ms, owner=store.owner_id)
+        return agent in offer.answering and take_lock(store, f"{_LOCK}{agent}", lock_ms)
 
     return _bridge(
         module.MessageBridge(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from afl.kernel.errors import CapabilityError, MissingExtraError
+from afl.kernel.errors import CapabilityError
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.usage import BudgetStore, UsageStore
+from afl.runtime.stores.mongo_connection import mongo_connection
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.stores.sql_store.usage import SqlUsage
 
@@ -26,10 +27,9 @@ def budget_store(store: PersistenceAPI) -> BudgetStore:
 
 
 def _in_mongo(store: object) -> UsageStore | None:
-    try:
-        from afl.runtime.mongo_store import MongoStore  # noqa: PLC0415  needs an extra
-    except MissingExtraError:  # then the store is none either
+    connection = mongo_connection(store)
+    if connection is None:
         return None
     from afl.runtime.stores.mongo.usage import MongoUsage  # noqa: PLC0415  needs an extra
 
-    return MongoUsage(store.connection) if isinstance(store, MongoStore) else None
+    return MongoUsage(connection)
