@@ -174,9 +174,10 @@ class ServerTransport(Transport):
     def send(self, topics: Iterable[str]) -> None:
         if self._closing.is_set():
             return
-        self._queue(topics)
+        first = self._queue(topics)
         self._begin()
-        self._interrupt()
+        if first:  # else the thread has been interrupted, and will find these too
+            self._interrupt()
 
     def connected(self, timeout: float) -> bool:
         self._begin()
@@ -203,11 +204,14 @@ class ServerTransport(Transport):
             self._unsent.clear()
             return topics
 
-    def _queue(self, topics: Iterable[str]) -> None:
+    def _queue(self, topics: Iterable[str]) -> bool:
+        """Whether they are the first to be queued."""
         with self._guard:
+            first = not self._unsent
             self._unsent.update(topics)
             if self._unsent and not self._lost:
                 self._flushed.clear()
+            return first
 
     def _sent(self) -> None:
         with self._guard:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
+from afl.kernel.thread_pool import ThreadPool
 from afl.kernel.unraisable import failing
 from afl.models import PRICES, Model, Prices, Reply, Request
 from afl.models.conversation import CORRECTIONS
@@ -77,6 +77,7 @@ class WorkerServices:
         self.states = TurnStateLoader(self.toolbox)
         self.tools = ToolCaller(deps=self.deps, content=self.engine.content)
         self.texts = TextWriter(self.engine)
+        self._model_threads = ThreadPool("afl-model")
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
         """A transaction; the caller publishes its results."""
@@ -85,8 +86,8 @@ class WorkerServices:
     async def complete(self, request: Request, on_text: OnText | None) -> Reply:
         """Call the model on a thread, with the bytes of all files; `on_text` is called in the event loop.
 
-        Each call has a daemon thread of its own: after a cancellation the call is abandoned, and neither other calls
-        nor the end of the process wait for it.
+        No call waits for another, and they are on daemon threads: after a cancellation the call is abandoned, and the
+        end of the process does not wait for it.
         """
         request = await self.engine.content.loaded(request)
         loop = asyncio.get_running_loop()
@@ -103,7 +104,7 @@ class WorkerServices:
             except Exception as error:
                 future.set_exception(error)
 
-        threading.Thread(target=run, name="afl-model", daemon=True).start()
+        self._model_threads.run(run)
         return await asyncio.wrap_future(future)
 
     @cached_property
@@ -120,6 +121,7 @@ class WorkerServices:
     def close(self) -> None:
         self.tools.close()
         self.texts.close()
+        self._model_threads.shutdown(wait=False)
 
 
 def _call_in_loop(loop: asyncio.AbstractEventLoop, on_text: OnText, text: str) -> None:
