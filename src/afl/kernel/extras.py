@@ -16,7 +16,7 @@ _REQUIREMENT = re.compile(
 
 def missing_requirements(*extras: str) -> list[str]:
     """The distributions that the extras require and that are not installed."""
-    return [name for name in _requirements(extras) if not _is_installed(name)]
+    return [name for name in dict.fromkeys(_requirements(extras)) if not _is_installed(name)]
 
 
 def require_extras(*extras: str) -> None:

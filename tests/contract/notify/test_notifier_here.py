@@ -10,7 +10,7 @@ import pytest
 from notifier_fixture import SECONDS, TOUCH, Served, receive
 from support.threads import newcomers
 
-from afl.kernel.database import Transaction, connect
+from afl.kernel.database import connect
 from afl.kernel.errors import InputError
 from afl.kernel.notify import open_notifier
 
@@ -140,26 +140,6 @@ def test_a_topic_that_cannot_be_sent_is_refused(served: Served, bad: str) -> Non
         served.notifier.notify(bad)
     with pytest.raises(InputError, match="notifier topic"):
         served.notifier.subscribe([bad])
-
-
-@pytest.mark.parametrize("served", ["postgres"], indirect=True)
-def test_a_notification_in_a_transaction_is_sent_when_it_commits_and_only_then(
-    served: Served, topic: str
-) -> None:
-    kept, lost = f"{topic}:kept", f"{topic}:lost"
-
-    class GivenUpError(Exception):
-        pass
-
-    def fail(tx: Transaction) -> None:
-        served.notifier.notify_in(tx, lost)
-        raise GivenUpError
-
-    with served.notifier.subscribe([kept, lost]) as subscription:
-        with pytest.raises(GivenUpError):
-            served.database.write(fail)
-        served.database.write(lambda tx: served.notifier.notify_in(tx, kept))
-        assert subscription.wait(SECONDS) == {kept}
 
 
 def test_a_server_that_is_not_there_costs_latency_only(tmp_path: Path, topic: str) -> None:

@@ -32,5 +32,6 @@ def test_an_extra_that_names_another_one(monkeypatch: pytest.MonkeyPatch) -> Non
         'no-zmq; extra == "fleet"',
         "no-driver; python_version < '3.12' and extra == 'ray'",
         'no-redis; extra == "coordination"',
+        'no-zmq[more]; extra == "ray"',
     )
     assert missing_requirements("ray") == ["no-zmq", "no-driver"]

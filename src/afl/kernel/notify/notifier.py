@@ -60,13 +60,6 @@ class Notifier:
         self._transport.deliver([_checked(topic)])
         self._transport.send([topic])
 
-    def notify_in(self, tx: Transaction, topic: str) -> None:
-        """Make the notification part of a transaction, where the store can: it is sent when that commits.
-
-        Where the store cannot, this does nothing; `batch` works everywhere.
-        """
-        self._transport.send_in(tx, _checked(topic))
-
     def sent_by_commit(self) -> bool:
         """Whether the commit that is about to begin notifies the other processes itself; to be asked once for each."""
         return self._transport.sent_by_commit()
