@@ -155,7 +155,7 @@ def test_a_terminal_gets_a_live_display_and_the_result_stays_clean(folder: Path)
         shown = read_terminal(terminal)
         result, _ = process.communicate()
     assert json.loads(result) == {"y": 4}
-    assert "✓" in shown and "t.Chain" in shown and "3 done" in shown
+    assert "✓" in shown and "t.Chain" in shown and "3 completed" in shown
     assert shown.rindex("\x1b[?25h") > shown.rindex("\x1b[?25l"), "the cursor is back"
 
 

@@ -60,7 +60,7 @@ def test_fanout(tmp_path: Path) -> None:
     done = run("fanout", tmp_path)
     prints = json.loads(done.out)["prints"]
     assert [each.partition(",")[0] for each in prints] == [f"photo {number:02}" for number in range(1, 25)]
-    assert "all.one = darkroom.Develop 24/24: 24 done" in done.err
+    assert "all.one = darkroom.Develop 24/24: 24 completed" in done.err
 
 
 def test_retry(tmp_path: Path) -> None:

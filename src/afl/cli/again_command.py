@@ -104,7 +104,7 @@ def fork(
 
 
 def _tell(forked: Forked) -> None:
-    kept = "1 done step is" if forked.kept == 1 else f"{forked.kept:,} done steps are"
+    kept = "1 completed step is" if forked.kept == 1 else f"{forked.kept:,} completed steps are"
     again = "1 is" if forked.again == 1 else f"{forked.again:,} are"
     say(
         f"Forked run {forked.origin} at {forked.step}: {kept} kept, {again} executed again; "

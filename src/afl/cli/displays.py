@@ -78,11 +78,11 @@ class LineProgress(Progress):
         fold = self._fold(task)
         goal = f" {fold.over}/{max(fold.expected, fold.started)}" if fold.is_many else ""
         if fold.over <= _SINGLE_LINES or (error is not None and fold.failed <= _SINGLE_LINES):
-            outcome = f"failed: {shortened(error)}" if error is not None else "done"
+            outcome = f"failed: {shortened(error)}" if error is not None else "completed"
             self._print(f"{fold.name} = {task.name}{goal}: {outcome} ({duration(fold.latest * 1000)})")
         elif is_round(fold.over) or fold.over == fold.expected:
             failures = f", {fold.failed} failed" if fold.failed else ""
-            self._print(f"{fold.name} = {task.name}{goal}: {fold.done} done{failures}")
+            self._print(f"{fold.name} = {task.name}{goal}: {fold.done} completed{failures}")
 
     def task_retried(self, task: TaskDefinition, error: str, delay_ms: int) -> None:
         super().task_retried(task, error, delay_ms)

@@ -68,7 +68,7 @@ class LiveDisplay:
 
     def _sums(self) -> Text:
         total = self.progress.total
-        parts = [(f"{total.done} done", "green")]
+        parts = [(f"{total.done} completed", "green")]
         parts += [(f"{total.running} running", "cyan")] if total.running else []
         parts += [(f"{total.delayed} to be retried", "yellow")] if total.delayed else []
         parts += [(f"{total.caught} caught", "yellow")] if total.caught else []

@@ -24,7 +24,7 @@ from afl.runtime.persistence.usage import Budget, UsageTotal
 
 _ATTEMPTS = 50
 _MARKS = {
-    "done": ("✓", "green"),
+    "completed": ("✓", "green"),
     "caught": ("!", "yellow"),
     "failed": ("✗", "red"),
     "waiting": ("…", "yellow"),
@@ -199,7 +199,7 @@ def _label(view: View, node: StepNode) -> Text:
         text.append(f" = {node.facet}{' (child run)' if node.starts_runs else ''}", "dim")
     if node.counts.total > 1:
         text.append(f"  {_counts(node)}", color)
-    elif state not in ("done", "caught"):
+    elif state not in ("completed", "caught"):
         text.append(f"  {state}", color)
     text.append(f"  {duration(node.duration_ms(view.tree.seen))}", "dim")
     if node.work is not None:
@@ -214,10 +214,10 @@ def _label(view: View, node: StepNode) -> Text:
 
 
 def _counts(node: StepNode) -> str:
-    words = ("done", "failed", "waiting", "running", "caught")
+    words = ("completed", "failed", "waiting", "running", "caught")
     parts = [f"{getattr(node.counts, word):,} {word}" for word in words if getattr(node.counts, word)]
     return f"×{node.counts.total:,}" + (
-        f" ({', '.join(parts)})" if parts[1:] or node.counts.state != "done" else ""
+        f" ({', '.join(parts)})" if parts[1:] or node.counts.state != "completed" else ""
     )
 
 

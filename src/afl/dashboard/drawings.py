@@ -151,7 +151,7 @@ def counts_text(node: GraphNode) -> str:
         return f"iteration {node.iteration:,}"
     if not node.many or not counts.total:
         return ""
-    over = counts.done + counts.failed + counts.caught
+    over = counts.completed + counts.failed + counts.caught
     return f"{over:,}/{counts.total:,}" if over < counts.total else f"×{counts.total:,}"
 
 
@@ -160,7 +160,7 @@ def bar(counts: Counts) -> list[tuple[str, float, float]]:
     if not counts.total:
         return []
     found, at = [], 0.0
-    for word in ("done", "caught", "failed", "running", "waiting"):
+    for word in ("completed", "caught", "failed", "running", "waiting"):
         share = 100 * getattr(counts, word) / counts.total
         if share:
             found.append((tone(word), round(at, 2), round(share, 2)))
@@ -184,7 +184,8 @@ def _label(node: GraphNode) -> str:
     parts += [f"yields {node.yields}"] if node.yields else []
     if node.many and node.counts.total:
         told = [
-            (getattr(node.counts, word), word) for word in ("done", "failed", "caught", "running", "waiting")
+            (getattr(node.counts, word), word)
+            for word in ("completed", "failed", "caught", "running", "waiting")
         ]
         parts.append(", ".join(f"{amount} {word}" for amount, word in told if amount))
     return ", ".join(part for part in parts if part)

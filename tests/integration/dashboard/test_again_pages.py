@@ -82,7 +82,7 @@ def test_a_step_leads_to_its_fork(house: Visitors) -> None:
     run = source_of(house)
     assert f'href="/runs/{run}/fork/0/second"' in house.operator.open(f"/runs/{run}/steps/0/second")
     form = house.operator.open(f"/runs/{run}/fork/0/second")
-    assert "It keeps 1 done step and executes 1 step again" in form
+    assert "It keeps 1 completed step and executes 1 step again" in form
     (id,) = re.findall(r'name="id" value="([^"]+)"', form)
     fields = {"id": id, "field.item": "bag", "field.amount": "7"}
     told = house.operator.act(f"/runs/{run}/fork/0/second", **fields)

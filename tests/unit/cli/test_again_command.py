@@ -45,7 +45,7 @@ def test_a_rerun_with_inputs_that_do_not_fit(afl: Afl, run: str) -> None:
 def test_a_fork_prints_its_id(afl: Afl, run: str, agents: str) -> None:
     done = afl("fork", run, "b", "--set", "n=50")
     forked = new_run(done)
-    assert "Forked run" in done.err and "1 done step is kept, 1 is executed again" in done.err
+    assert "Forked run" in done.err and "1 completed step is kept, 1 is executed again" in done.err
     assert outputs(afl, forked, agents) == {"m": 100, "label": "x"}
     assert f"forked from {run} at b" in afl("show", forked).out
     assert f"forked at b: {forked} (completed)" in afl("show", run).out

@@ -188,7 +188,7 @@ def test_the_live_table_has_a_line_per_place() -> None:
     assert len(lines) == 3
     assert "s.a" in lines[0] and "2000/10000" in lines[0]
     assert "✗" in lines[1] and "no paper" in lines[1]
-    assert "2000 done" in lines[2] and "1 failed" in lines[2]
+    assert "2000 completed" in lines[2] and "1 failed" in lines[2]
 
 
 def test_the_live_table_never_outgrows_the_terminal() -> None:
@@ -213,7 +213,7 @@ def test_plain_lines_are_few_for_many_steps() -> None:
     lines = text_of(target).splitlines()
     assert len(lines) < 50
     assert lines[0] == "run run of t.W"
-    assert lines[-1] == "a = t.Work 10000/10000: 10000 done"
+    assert lines[-1] == "a = t.Work 10000/10000: 10000 completed"
 
 
 def test_plain_lines_tell_every_one_of_the_first_failures() -> None:

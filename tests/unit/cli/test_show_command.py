@@ -64,7 +64,7 @@ def test_foreach_is_folded_and_a_caught_failure_told(afl: Afl, loop: str, agents
     start(afl, loop, "-i", f"xs={[*range(9), 13]}", "-a", agents)
     out = afl("show").out
     assert "foreach x" in out
-    assert "! a = t.Double  ×10 (9 done, 1 caught)" in out
+    assert "! a = t.Double  ×10 (9 completed, 1 caught)" in out
     assert "caught: thirteen is not doubled" in out
     attempts = out.splitlines()[5:]
     assert attempts[0].startswith("STEP ")

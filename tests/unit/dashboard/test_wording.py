@@ -61,14 +61,16 @@ def test_long_values_are_cut() -> None:
 
 
 def node(counts: Counts, many: bool = True) -> GraphNode:
-    return GraphNode("0/a", "", "step", "a", "", "", None, many, False, False, 0, 0, 1, 1, "done", counts)
+    return GraphNode(
+        "0/a", "", "step", "a", "", "", None, many, False, False, 0, 0, 1, 1, "completed", counts
+    )
 
 
 def test_counts_of_a_node() -> None:
-    assert counts_text(node(Counts(done=2, failed=1, waiting=1))) == "3/4"
-    assert counts_text(node(Counts(done=1_200))) == "×1,200"
-    assert counts_text(node(Counts(done=1), many=False)) == ""
-    assert bar(Counts(done=3, failed=1)) == [("done", 0.0, 75.0), ("failed", 75.0, 25.0)]
+    assert counts_text(node(Counts(completed=2, failed=1, waiting=1))) == "3/4"
+    assert counts_text(node(Counts(completed=1_200))) == "×1,200"
+    assert counts_text(node(Counts(completed=1), many=False)) == ""
+    assert bar(Counts(completed=3, failed=1)) == [("done", 0.0, 75.0), ("failed", 75.0, 25.0)]
     assert bar(Counts()) == []
 
 

@@ -467,7 +467,7 @@ def test_kept_steps_take_no_time_in_the_fork(stage: Stage) -> None:
     assert timeline.began == run.created
     kept = show_step(stage.store, f"{forked}/a")
     assert (kept.kept_from, show_step(stage.store, f"{forked}/c").kept_from) == (run.source, "")
-    assert (kept.state, kept.outputs, kept.tasks, kept.duration_ms) == ("done", {"v": 3}, [], 0)
+    assert (kept.state, kept.outputs, kept.tasks, kept.duration_ms) == ("completed", {"v": 3}, [], 0)
 
 
 def test_the_form_tells_what_a_fork_would_do(stage: Stage) -> None:

@@ -43,7 +43,7 @@ def nodes_of(store: PersistenceAPI, run: str) -> dict[str, GraphNode]:
 def test_every_state_is_laid_over_the_graph(store: PersistenceAPI) -> None:
     run = begin(store, CHAIN, Double=double)
     states = {name: node.state for name, node in nodes_of(store, run).items()}
-    assert states == {"0/a": "done", "0/b": "waiting", "0/c": "not begun"}
+    assert states == {"0/a": "completed", "0/b": "waiting", "0/c": "not begun"}
     claimed = store.claim_task(["t.Half"])
     assert claimed is not None
     assert nodes_of(store, run)["0/b"].state == "running"
@@ -61,20 +61,20 @@ def test_failures_that_were_collected_are_those_of_elements_alone(store: Persist
     run = begin(store, source, {"ns": list(range(9))}, Double=odd_ones_fail)
     found = nodes_of(store, run)
     one, whole = found["0/all/0/#/one"], found["0/all"]
-    assert (one.counts.done, one.counts.failed, one.state) == (5, 4, "failed")
-    assert (whole.counts.total, whole.counts.failed, whole.state) == (9, 4, "done")
+    assert (one.counts.completed, one.counts.failed, one.state) == (5, 4, "failed")
+    assert (whole.counts.total, whole.counts.failed, whole.state) == (9, 4, "completed")
     assert (run_summary(store, run).line.state, run_graph(store, run).state) == ("completed", "completed")
     rows = {row.name: row.state for row in run_timeline(store, run).rows}
-    assert rows == {"all": "done", "one": "failed"}
+    assert rows == {"all": "completed", "one": "failed"}
 
 
 def test_elements_are_counted_and_those_that_were_caught_told_apart(store: PersistenceAPI) -> None:
     run = begin(store, EACH, {"ns": list(range(9))}, Double=odd_ones_fail)
     found = nodes_of(store, run)
     one = found["0/all/0/#/one"]
-    assert (one.counts.done, one.counts.caught, one.state) == (5, 4, "caught")
+    assert (one.counts.completed, one.counts.caught, one.state) == (5, 4, "caught")
     assert found["0/all"].counts.total == 9
-    assert found["0/all"].state == "done"
+    assert found["0/all"].state == "completed"
 
 
 def test_a_group_whose_steps_all_wait_waits(store: PersistenceAPI) -> None:
@@ -105,7 +105,7 @@ def test_the_steps_of_a_place_come_in_order_by_state_and_by_page(store: Persiste
     run = begin(store, EACH, {"ns": list(range(12))}, Double=odd_ones_fail)
     place = show_place(store, run, "0/all/0/#/one")
     assert [each.shown for each in place.elements] == [f"all[{number}].one" for number in range(12)]
-    assert (place.counts.done, place.counts.caught) == (6, 6)
+    assert (place.counts.completed, place.counts.caught) == (6, 6)
     caught = show_place(store, run, "0/all/0/#/one", state="caught", limit=4)
     assert [each.path for each in caught.elements][-1] == "0/all/0/#7/one"
     rest = show_place(store, run, "0/all/0/#/one", state="caught", limit=4, after=caught.next)
@@ -181,9 +181,9 @@ def test_a_repeat_is_a_box_with_its_latest_iteration(store: PersistenceAPI) -> N
     run = begin(store, LOOP, {"n": 30}, Double=double)
     found = nodes_of(store, run)
     assert (found["0"].kind, found["0"].title, found["0"].iteration) == ("repeat", "repeat last", 20)
-    assert (found["0"].state, found["0"].counts.done, found["0"].counts.running) == ("waiting", 10, 1)
+    assert (found["0"].state, found["0"].counts.completed, found["0"].counts.running) == ("waiting", 10, 1)
     assert (found["0/#/u"].note, found["0/#/u"].iteration) == ("repeat state", None)
-    assert found["0/#/a"].counts.done == 11
+    assert found["0/#/a"].counts.completed == 11
     assert (show_step(store, f"{run}/0").name, show_step(store, f"{run}/0").outputs) == (
         "repeat last",
         {"m": 20},
@@ -211,8 +211,8 @@ def test_elements_are_found_by_value_and_failed_ones_come_first(store: Persisten
         ("failed", {"n": 11}),
         ("failed", {"n": 13}),
         ("failed", {"n": 121}),
-        ("done", {"n": 10}),
-        ("done", {"n": 120}),
+        ("completed", {"n": 10}),
+        ("completed", {"n": 120}),
     ]
     found = show_place(store, run, place, text="12", limit=1)
     assert ([each.values for each in found.elements], found.counts.total) == ([{"n": 121}], 5)

@@ -83,7 +83,7 @@ def test_blocks_and_yields_are_left_out(store: MemoryStore) -> None:
 def test_elements_are_counted(store: MemoryStore) -> None:
     found = tree(store, xs=[1, 2, 3, -1])
     counts = node(found, "each", "foreach x", "w").counts
-    assert (counts.total, counts.done, counts.caught, counts.failed) == (4, 3, 1, 0)
+    assert (counts.total, counts.completed, counts.caught, counts.failed) == (4, 3, 1, 0)
     assert counts.state == "caught"
     assert node(found, "each", "foreach x", "w").caught == "too small"
     assert node(found, "each", "foreach x", "size", "case $.n > 2").counts.total == 1
@@ -95,7 +95,7 @@ def test_a_failure_stands_on_its_step_and_those_around_it(store: MemoryStore) ->
     end = node(found, "end")
     assert end.counts.state == found.root.counts.state == "failed"
     assert end.error is not None and end.error.message == "too small"
-    assert node(found, "each").counts.state == "done"
+    assert node(found, "each").counts.state == "completed"
 
 
 def test_a_waiting_run(store: MemoryStore) -> None:
@@ -109,7 +109,7 @@ def test_a_waiting_run(store: MemoryStore) -> None:
 
 def test_no_elements_at_all(store: MemoryStore) -> None:
     found = tree(store, xs=[])
-    assert node(found, "each", "foreach x").counts.state == "done"
+    assert node(found, "each", "foreach x").counts.state == "completed"
     assert node(found, "each", "foreach x").children == []
 
 

@@ -139,7 +139,7 @@ _ACTIONS: dict[str, Callable[[Request, str], Awaitable[tuple[str, str]]]] = {
 
 
 _PAGE = 100
-_STATES = ("failed", "waiting", "running", "caught", "done")
+_STATES = ("failed", "waiting", "running", "caught", "completed")
 
 
 def _is_place(path: str) -> bool:

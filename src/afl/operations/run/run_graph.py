@@ -159,13 +159,13 @@ def place_of(step_id: str, workflow_id: WorkflowId) -> str:
 
 
 def step_word(state: str, *, is_worked_on: bool, catches: bool) -> str:
-    """One of failed, caught, done, waiting, running; a step does not wait for an agent while one is at it."""
+    """One of failed, caught, completed, waiting, running; a step does not wait for an agent while one is at it."""
     if state == StepState.STATEMENT_ERROR:
         return "failed"
     if catches:
         return "caught"
     if state == StepState.STATEMENT_COMPLETE:
-        return "done"
+        return "completed"
     return "waiting" if state == StepState.EVENT_TRANSMIT and not is_worked_on else "running"
 
 
@@ -278,7 +278,7 @@ def _summed(places: dict[str, Counts], counted: Sequence[str]) -> Counts:
     for each in counted:
         found = places.get(each)
         if found is not None:
-            whole.done += found.done
+            whole.completed += found.completed
             whole.failed += found.failed
             whole.waiting += found.waiting
             whole.running += found.running

@@ -32,7 +32,7 @@ _INDEX = re.compile(r"#\d+")
 class Counts:
     """How many steps of a node are in each state. `waiting`: for an agent; `caught`: failed, and continued."""
 
-    done: int = 0
+    completed: int = 0
     failed: int = 0
     waiting: int = 0
     running: int = 0
@@ -41,15 +41,15 @@ class Counts:
     @property
     def total(self) -> int:
         """All of them."""
-        return self.done + self.failed + self.waiting + self.running + self.caught
+        return self.completed + self.failed + self.waiting + self.running + self.caught
 
     @property
     def state(self) -> str:
-        """The one word for all: failed, waiting, running, caught, done, or not begun."""
+        """The one word for all: failed, waiting, running, caught, completed, or not begun."""
         for word in ("failed", "waiting", "running", "caught"):
             if getattr(self, word):
                 return word
-        return "done" if self.done else "not begun"
+        return "completed" if self.completed else "not begun"
 
 
 @dataclass
@@ -217,7 +217,7 @@ def _count(counts: Counts, state: str, catches: bool) -> bool:
         counts.caught += 1
         return counts.caught == 1
     if state == StepState.STATEMENT_COMPLETE:
-        counts.done += 1
+        counts.completed += 1
     elif state == StepState.EVENT_TRANSMIT:
         counts.waiting += 1
     else:

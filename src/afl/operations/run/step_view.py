@@ -63,7 +63,7 @@ class StepTask:
 
 @dataclass(frozen=True)
 class StepView:
-    """One step. `state` is done, failed, caught, waiting, running, canceled or not begun.
+    """One step. `state` is completed, failed, caught, waiting, running, canceled or not begun.
 
     `child_runs` are the runs that the step started, newest first. `kept_from` is the run that did it, if this one is a
     fork that keeps it; its attempts and its log are there.
