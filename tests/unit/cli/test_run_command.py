@@ -31,7 +31,7 @@ def test_prints_the_outputs_as_json(afl: Afl, doubling: str, agents: str, tmp_pa
     done = afl("run", doubling, "--input", "n=5", "--agent", agents)
     assert done.code == 0
     assert result(done.out) == {"m": 20, "label": "x"}
-    assert "a = t.Double: done" in done.err
+    assert "a = t.Double: completed" in done.err
     assert stored_runs(tmp_path) == 1
 
 
