@@ -22,10 +22,10 @@ from support.databases import (
     EmptyMongo,
     EmptyPostgres,
     created_database,
-    end_transactions_soon,
     fresh_mongo_database,
     fresh_postgres_database,
     spare_disk_and_time,
+    spare_time,
     with_database,
 )
 from support.kept import KeptDatabases
@@ -158,7 +158,7 @@ def mongo_url(servers: SessionServers) -> str:
     """A MongoDB replica set; most tests want `mongo_database_url` instead."""
     url = servers.url("mongo")
     if servers.starts("mongo"):
-        end_transactions_soon(url)
+        spare_time(url)
     return url
 
 

@@ -116,7 +116,8 @@ def awaited(store: PersistenceAPI, run: str) -> list[tuple[str, str]]:
 
 # An evaluator that called itself for each step would reach Python's limit; it is the same on every store, and a step
 # of a chain takes a server ten times as long as a file.
-CHAINS = {"sqlite": 350, "postgres": 50, "mongo": 50}
+CHAINS = {"sqlite": 350, "postgres": 12, "mongo": 12}
+QUEUES = {"sqlite": MOST_UNRECEIVED, "postgres": 20, "mongo": 20}
 
 
 # -- delivery -------------------------------------------------------------------------------------------------
@@ -324,12 +325,20 @@ def test_a_run_that_ends_meanwhile_takes_none(store: PersistenceAPI) -> None:
     assert store.get_signals(WorkflowId("nobody")) == []
 
 
-def test_the_queue_of_a_name_is_bounded(store: PersistenceAPI) -> None:
+_BOUNDED = ("persistence.signals", "signals", "stores.sql_store.signals", "stores.mongo.signals")
+
+
+@pytest.mark.parametrize(("open_store", "most"), QUEUES.items(), indirect=["open_store"])
+def test_the_queue_of_a_name_is_bounded(
+    store: PersistenceAPI, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in _BOUNDED:
+        monkeypatch.setattr(f"afl.runtime.{module}.MOST_UNRECEIVED", most)
     run = submitted(store, "Three")
-    for number in range(MOST_UNRECEIVED):
+    for number in range(most):
         signal = SignalDefinition(run, str(number), "note", {"text": f"{number};"}, wall_ms())
         assert store.add_signal(signal) is SignalStored.STORED
-    with pytest.raises(SignalQueueFull, match="keeps 1,000 signals 'note'"):
+    with pytest.raises(SignalQueueFull, match=f"keeps {most:,} signals 'note'"):
         send_signal(store, run, "note", {"text": "one more"}, id="more")
     assert store.get_signal(WorkflowId(run), "more") is None
     assert send_signal(store, run, "ping").delivered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any, TypeVar
 
 from afl.kernel.database import Database, Query, Transaction
@@ -26,6 +27,7 @@ from afl.turns.transitions import enter_running, suspend
 
 T = TypeVar("T")
 OWNER = "worker-1"
+query = cache(Query.of)  # of the same text again and again: to read the text takes longer than to run it
 TABLES = (
     "cardbox.cards",
     "cardbox.card_boxes",
@@ -76,7 +78,7 @@ class House:
     def count(self, table: str, where: str = "true") -> int:
         """How many rows; the condition is text of the test's own."""
         name = _name(table, self.database)
-        row = self.read(lambda tx: tx.one(Query.of(f"select count(*) as n from {name} where {where}")))
+        row = self.read(lambda tx: tx.one(query(f"select count(*) as n from {name} where {where}")))
         assert row is not None
         return int(row["n"])
 
@@ -193,6 +195,6 @@ def _name(table: str, database: Database) -> str:
 
 
 def _rows(tx: Transaction, table: str, database: Database) -> list[tuple[Any, ...]]:
-    rows = tx.all(Query.of(f"select * from {_name(table, database)}"))
+    rows = tx.all(query(f"select * from {_name(table, database)}"))
     found = [tuple(row[name] for name in row.keys()) for row in rows]  # noqa: SIM118
     return sorted(found, key=repr)

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from afl.kernel.database import Database, Query, Transaction, connect
+from afl.kernel.database import Database, Transaction, connect
 from afl.kernel.ids import sortable_id
 from afl.models import Model, Reply, Request, ScriptedModel, Text, ToolUse, Usage
 from afl.models.messages import StopReason, ToolResult
@@ -25,6 +25,7 @@ from afl.turns.protocol.subjects import PREFIX
 from afl.turns.store.heads import read_head
 from afl.turns.tools.local import Toolbox
 from afl.turns.worker.worker import Worker
+from support.turns_house import query
 
 T = TypeVar("T")
 SECONDS = 60.0
@@ -91,7 +92,7 @@ class Office:
     def count(self, table: str, where: str = "true") -> int:
         name = table if self.database.dialect == "postgres" else table.replace(".", "_")
         condition = f"project_id = '{self.project}' and {where}"
-        row = self.read(lambda tx: tx.one(Query.of(f"select count(*) as n from {name} where {condition}")))
+        row = self.read(lambda tx: tx.one(query(f"select count(*) as n from {name} where {condition}")))
         assert row is not None
         return int(row["n"])
 

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.kept_memory import kept_memory
 from support.turns_house import House
 
-from afl.kernel.database import Database, connect
+from afl.kernel.database import Database
 
 KINDS = ("sqlite", "postgres")
 
@@ -25,9 +26,12 @@ def database_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 @pytest.fixture(params=KINDS)
 def database(request: pytest.FixtureRequest) -> Iterator[Database]:
     """For tests with one process: SQLite in memory, which waits for no disk."""
-    is_server = request.param == "postgres"
-    with request.getfixturevalue("kept_postgres").take() if is_server else connect("memory://") as opened:
-        yield opened
+    if request.param == "postgres":
+        with request.getfixturevalue("kept_postgres").take() as opened:
+            yield opened
+    else:
+        with kept_memory() as opened:
+            yield opened
 
 
 @pytest.fixture

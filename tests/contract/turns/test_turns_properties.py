@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.databases import fresh_postgres_database
+from support.kept_memory import kept_memory
 from support.properties import tries
 from support.turns_house import House
 from support.turns_model import Model
@@ -61,7 +62,7 @@ def live(database: Database, life: list[tuple[str, str, int]]) -> int:
 @tries(60)
 @given(LIVES)
 def test_heads_and_inbox_do_as_the_model_on_sqlite(life: list[tuple[str, str, int]]) -> None:
-    with connect("memory://") as database:
+    with kept_memory() as database:
         begun = sum(operation == "enqueue" for operation, _, _ in life)
         assert live(database, life) >= begun
 
