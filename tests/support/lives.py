@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType
 from typing import Any, NoReturn, TypeVar
 
 from afl.kernel.database import Database, Query, Row, Schema, Transaction, connect
@@ -15,6 +19,8 @@ from afl.runtime.stores.sql_store import SqlStore
 from support.kept_memory import give_back, take_memory
 
 T = TypeVar("T")
+_DEPTH = 8  # of the lines that tell a place; those above them are the ways into the engine
+_ENGINE = str(Path("afl", "runtime"))
 
 
 class Crash(BaseException):
@@ -34,6 +40,42 @@ class Outage:
     """The n-th read (counted from 1) fails, and nothing else: the process lives."""
 
     read: int
+
+    def strikes(self, reads: int) -> bool:
+        """Whether the read with this number fails."""
+        return reads == self.read
+
+
+Place = tuple[tuple[CodeType, int], ...]  # the lines of the engine that led to a read
+
+
+class Outages:
+    """Each place in the engine that reads fails so many times: one read of a life, which is not ended by that."""
+
+    def __init__(self, times: int) -> None:
+        self._times = times
+        self._met: Counter[Place] = Counter()
+
+    def strikes(self, reads: int) -> bool:
+        """Whether this read fails."""
+        place = _place()
+        self._met[place] += 1
+        return self._met[place] <= self._times
+
+    @property
+    def places(self) -> int:
+        """How many places there were so far."""
+        return len(self._met)
+
+
+def _place() -> Place:
+    """Where the read of the caller's caller comes from."""
+    found, frame = [], sys._getframe(2)
+    while frame.f_back is not None and len(found) < _DEPTH:
+        frame = frame.f_back
+        if _ENGINE in frame.f_code.co_filename:
+            found.append((frame.f_code, frame.f_lineno))
+    return tuple(found)
 
 
 class Succession(Presence):
@@ -110,13 +152,17 @@ class MortalDatabase:
     """A database as one life sees it."""
 
     def __init__(
-        self, database: Database, presence: Presence, end: Death | Outage | None, ensured: set[Schema]
+        self,
+        database: Database,
+        presence: Presence,
+        end: Death | Outage | Outages | None,
+        ensured: set[Schema],
     ) -> None:
         self._database = database
         self._ensured = ensured
         self.presence = presence
         self._life = Lifespan(end if isinstance(end, Death) else None)
-        self._outage = end if isinstance(end, Outage) else None
+        self._outage = None if isinstance(end, Death) else end
         self.reads = 0
 
     @property
@@ -137,7 +183,8 @@ class MortalDatabase:
         self._life.go_on()
         if self._life.is_own_thread:
             self.reads += 1
-            if self._outage is not None and self.reads == self._outage.read:
+            if self._outage is not None and self._outage.strikes(self.reads):
+                self._outage = None
                 raise StoreUnavailable("the store is away for a moment")
         return self._database.select(query, **params)
 
@@ -185,7 +232,7 @@ class Lives:
         """The database as the first life saw it."""
         return self._opened[0]
 
-    def next(self, end: Death | Outage | None = None) -> SqlStore:
+    def next(self, end: Death | Outage | Outages | None = None) -> SqlStore:
         """The store as the next life opens it."""
         if self._number and self._url.startswith("sqlite:"):
             self._database.close()
