@@ -22,7 +22,7 @@ from afl.runtime.recovery.sweep import receive_lost_signals, reclaim
 from afl.runtime.types import WorkflowId
 
 PIECES = {"timers and signals": MAIL, "child runs": PARTS, "a loop": loop(2), "fan-out": FAN}
-SPAN = 11
+SPAN = 9
 NextLife = Callable[[Death | None], PersistenceAPI]
 
 
