@@ -65,24 +65,27 @@ print("\\n", state() == before, gc.isenabled(), gc.get_freeze_count() > 1000)
 _LOADED = """
 import json, sys
 from afl.cli import main
-code = main(json.loads(sys.argv[1]))
-print("\\n" + json.dumps([code, sorted(sys.modules)]))
+seen = []
+for command in sys.argv[1:]:
+    code = main(command.split())
+    seen.append([code, sorted(sys.modules)])
+print("\\n" + json.dumps(seen))
 """
 
 
-def loaded(where: Path, *command: str) -> set[str]:
-    """The modules that are there after a command."""
+def loaded(where: Path, *commands: str) -> list[set[str]]:
+    """The modules that are there after each of some commands, one after another in a process."""
     done = subprocess.run(
-        [sys.executable, "-c", _LOADED, json.dumps(command)],
+        [sys.executable, "-c", _LOADED, *commands],
         cwd=where,
         capture_output=True,
         text=True,
         check=True,
         env=environment(),
     )
-    code, modules = json.loads(done.stdout.splitlines()[-1])
-    assert code == 0, done.stderr
-    return set(modules)
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert [code for code, _ in seen] == [0] * len(commands), done.stderr
+    return [set(modules) for _, modules in seen]
 
 
 @pytest.fixture(scope="module")
@@ -96,45 +99,47 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(
-    ("command", "unwanted"),
-    [
-        ("--version", (*WORK, *STORES, "typer", "rich", "pydantic")),
-        ("run --help", (*WORK, *STORES, "rich")),
-        ("resume --help", (*WORK, *STORES, "rich")),
-        ("list --help", (*WORK, *RICH_PARTS, "asyncio")),
-        (
-            "list",
-            (
-                *(*WORK, *RICH_PARTS, "afl.operations.work", "afl.kernel.otel", "afl.kernel.metrics"),
-                *("asyncio", "importlib.resources", "afl.runtime.program.program"),
-            ),
+# Those of a row run in one process, where a command finds what those before it have loaded: the strictest come first.
+_ROWS = [
+    {
+        "--version": (*WORK, *STORES, "typer", "rich", "pydantic"),
+        "run --help": (*WORK, *STORES, "rich"),
+        "resume --help": (*WORK, *STORES, "rich"),
+        "list --help": (*WORK, *RICH_PARTS, "asyncio"),
+        "list": (
+            *(*WORK, *RICH_PARTS, "afl.operations.work", "afl.kernel.otel", "afl.kernel.metrics"),
+            *("asyncio", "importlib.resources", "afl.runtime.program.program"),
         ),
-        ("why", (*WORK, *RICH_PARTS, "asyncio", "importlib.resources")),
-        ("tasks", (*WORK, *RICH_PARTS)),
-        ("show", (*COMPILER, *OTHER_PARTS, *CLIENTS)),
-        ("ps", (*WORK, *RICH_PARTS)),
-        ("turns list", (*COMPILER, *EXECUTION, *OTHER_PARTS[1:], *CLIENTS[:-2])),
-        ("turns send --help", (*COMPILER, *EXECUTION, *OTHER_PARTS[1:], *CLIENTS[:-2])),
-        (
-            "run echo.afl --input a=x",
-            (*OTHER_PARTS[2:], *RICH_PARTS, "afl.turns", "afl.runtime.runner.service", *CLIENTS[:-2]),
-        ),
-    ],
-)
+        "why": (*WORK, *RICH_PARTS, "asyncio", "importlib.resources"),
+        "tasks": (*WORK, *RICH_PARTS),
+        "ps": (*WORK, *RICH_PARTS),
+        "turns list": (*COMPILER, *EXECUTION, *OTHER_PARTS[1:], *CLIENTS[:-2]),
+        "turns send --help": (*COMPILER, *EXECUTION, *OTHER_PARTS[1:], *CLIENTS[:-2]),
+    },
+    {"show": (*COMPILER, *OTHER_PARTS, *CLIENTS)},
+    {
+        "run echo.afl --input a=x": (
+            *(*OTHER_PARTS[2:], *RICH_PARTS, "afl.turns", "afl.runtime.runner.service"),
+            *CLIENTS[:-2],
+        )
+    },
+]
+
+
+@pytest.mark.parametrize("row", _ROWS, ids=lambda row: next(iter(row)))
 def test_a_short_command_does_not_load_what_it_does_not_use(
-    place: Path, command: str, unwanted: tuple[str, ...]
+    place: Path, row: dict[str, tuple[str, ...]]
 ) -> None:
-    modules = loaded(place, *command.split())
-    assert not sorted(
-        each for each in modules if any(each == part or each.startswith(f"{part}.") for part in unwanted)
-    )
+    for modules, (command, unwanted) in zip(loaded(place, *row), row.items(), strict=True):
+        found = sorted(
+            each for each in modules if any(each == part or each.startswith(f"{part}.") for part in unwanted)
+        )
+        assert not found, command
 
 
 def test_help_loads_the_table_of_commands_and_typer_alone(place: Path) -> None:
-    modules = {
-        each for each in loaded(place, "--help") if each.partition(".")[0] not in sys.stdlib_module_names
-    }
+    [after] = loaded(place, "--help")
+    modules = {each for each in after if each.partition(".")[0] not in sys.stdlib_module_names}
     ours = {each for each in modules if each.partition(".")[0] == "afl"}
     assert ours == HELP_MODULES
     packages = {each.partition(".")[0] for each in modules if not each.startswith("_")}

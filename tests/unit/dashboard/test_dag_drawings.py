@@ -6,6 +6,7 @@ import re
 
 from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import tries
 
 from afl.dashboard.drawings import BOX_HEIGHT, BOX_WIDTH, draw_dag
 from afl.kernel.dag import Dag
@@ -24,6 +25,7 @@ def dags(draw_: st.DrawFn) -> Dag:
     return Dag(needs)
 
 
+@tries(50, deep=100)
 @given(dags())
 def test_boxes_are_apart_and_lines_lead_down(dag: Dag) -> None:
     drawing = draw_dag(dag)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import tries
 
 from afl.kernel.dag import Change, Dag, NodeState, Tracker, cycles
 from afl.kernel.errors import GraphError
@@ -198,7 +199,7 @@ def model_states(
             return states
 
 
-@settings(max_examples=300)
+@tries(120, deep=300)
 @given(graphs(), st.data())
 def test_any_walk_agrees_with_the_naive_model(needs: dict[str, list[str]], data: st.DataObject) -> None:
     subset = st.sets(st.sampled_from(sorted(needs))) if needs else st.just(set[str]())

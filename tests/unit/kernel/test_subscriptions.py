@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
+from support.properties import tries
 
 from afl.kernel.database import connect
 from afl.kernel.errors import MissingExtraError
@@ -64,6 +65,7 @@ class Listening(RuleBasedStateMachine):
 
 
 TestListening = Listening.TestCase
+TestListening.settings = tries(50, deep=100)
 
 
 @pytest.mark.parametrize("timeout", [0.0, -0.5, -1.0])

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from itertools import combinations
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
+from support.properties import tries
 
 from afl.operations.run.graph_layout import HEADER, Item, Picture, Rect, arrange, lay_out
 
@@ -61,7 +62,7 @@ def holds(outer: Rect, inner: Rect) -> bool:
 
 
 @given(graphs())
-@settings(max_examples=150)
+@tries(80, deep=150)
 def test_boxes_do_not_overlap_and_edges_lead_down(graph: tuple[Sizes, Edges]) -> None:
     sizes, edges = graph
     made = arrange(sizes, edges)
@@ -79,7 +80,7 @@ def test_boxes_do_not_overlap_and_edges_lead_down(graph: tuple[Sizes, Edges]) ->
 
 
 @given(nested())
-@settings(max_examples=60)
+@tries(30, deep=60)
 def test_children_lie_in_their_groups_and_siblings_apart(graph: tuple[list[Item], Edges]) -> None:
     items, edges = graph
     named(items)
