@@ -16,6 +16,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -178,6 +179,7 @@ def test_the_examples_of_a_page(
     assert ran >= 3
 
 
+@cache
 def headings(page: Path) -> set[str]:
     """The anchors of a page's headings, as they are linked to."""
     found = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
