@@ -42,6 +42,7 @@ from afl.runtime.sqlite_store import SqliteStore
 
 _SERVERS = pytest.StashKey[SessionServers]()
 _MESSAGE = "afl_servers"
+gc.disable()  # until all is collected, which makes much and drops little
 be_the_usual()  # before any test is read
 keep_files_in_memory()  # before any folder is made
 trust_one_authority()  # before any process is started
@@ -84,6 +85,7 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)
