@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
-from afl.devstack import Stack
+from support.stacks import emptied_folder
 
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
     """A private folder; every stack in it is stopped after the test."""
-    place = Path(tempfile.mkdtemp(prefix="afl-devstack-"))
-    try:
+    with emptied_folder() as place:
         yield place
-    finally:
-        for state in list(place.rglob("stack.json")):
-            Stack(state.parent).down(remove=True)
-        shutil.rmtree(place, ignore_errors=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from support.stacks import emptied_folder
 
 from afl.devstack import ProcessMark, down, status, up
 from afl.devstack.process import Command, launch
@@ -21,6 +22,14 @@ def stranger() -> Iterator[subprocess.Popen[bytes]]:
     with subprocess.Popen(["sleep", "600"]) as process:
         yield process
         process.kill()
+
+
+@pytest.fixture(scope="module")
+def kept() -> Iterator[Path]:
+    """A folder where PostgreSQL has its data already: to make them takes longer than each of these tests."""
+    with emptied_folder() as folder:
+        up(folder, ["postgres"])
+        yield folder
 
 
 def mark_of(folder: Path, service: str) -> ProcessMark:
@@ -57,20 +66,21 @@ def test_up_replaces_a_server_whose_id_a_stranger_has(
 
 
 def test_postgres_starts_although_a_stranger_has_the_id_in_its_lock_file(
-    folder: Path, stranger: subprocess.Popen[bytes]
+    kept: Path, stranger: subprocess.Popen[bytes]
 ) -> None:
-    up(folder, ["postgres"])
-    blame(folder, "postgres", stranger.pid)
-    lock = folder / "postgres" / "data" / "postmaster.pid"
+    up(kept, ["postgres"])
+    blame(kept, "postgres", stranger.pid)
+    lock = kept / "postgres" / "data" / "postmaster.pid"
     lines = lock.read_text().splitlines()
     lock.write_text("\n".join([str(stranger.pid), *lines[1:]]) + "\n")
-    with psycopg.connect(up(folder, ["postgres"])["postgres"]) as connection:
+    with psycopg.connect(up(kept, ["postgres"])["postgres"]) as connection:
         assert connection.execute("SELECT 1").fetchone() == (1,)
     assert stranger.poll() is None
 
 
 @pytest.mark.parametrize("service", ["postgres", "redis", "nats", "mongo"])
-def test_a_killed_server_shows_as_died_and_comes_back(folder: Path, service: str) -> None:
+def test_a_killed_server_shows_as_died_and_comes_back(kept: Path, folder: Path, service: str) -> None:
+    folder = kept if service == "postgres" else folder
     url = up(folder, [service])[service]
     assert mark_of(folder, service).end(signal.SIGKILL, 10)
     assert [server.state for server in status(folder)] == ["died"]
@@ -78,16 +88,16 @@ def test_a_killed_server_shows_as_died_and_comes_back(folder: Path, service: str
     assert [server.state for server in status(folder)] == ["running"]
 
 
-def test_a_server_whose_starter_died_while_waiting_is_adopted(folder: Path) -> None:
-    url = up(folder, ["postgres"])["postgres"]
-    before = mark_of(folder, "postgres")
-    file = StateFile(folder)
+def test_a_server_whose_starter_died_while_waiting_is_adopted(kept: Path) -> None:
+    url = up(kept, ["postgres"])["postgres"]
+    before = mark_of(kept, "postgres")
+    file = StateFile(kept)
     state = file.read()
     state.servers["postgres"].url = None
     file.write(state)
-    assert [server.state for server in status(folder)] == ["starting"]
-    assert up(folder, ["postgres"])["postgres"] == url
-    assert mark_of(folder, "postgres") == before
+    assert [server.state for server in status(kept)] == ["starting"]
+    assert up(kept, ["postgres"])["postgres"] == url
+    assert mark_of(kept, "postgres") == before
 
 
 def test_nothing_runs_before_it_is_recorded(folder: Path) -> None:

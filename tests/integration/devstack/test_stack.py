@@ -7,6 +7,7 @@ import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
@@ -15,6 +16,7 @@ import psycopg
 import pytest
 import redis
 from pymongo import MongoClient
+from support.stacks import emptied_folder
 
 from afl.devstack import SERVERS, Stack, down, status, temporary_stack, up
 from afl.devstack.postgres import Postgres
@@ -35,31 +37,41 @@ def in_another_process(code: str, folder: Path) -> str:
     ).stdout
 
 
-def test_up_twice_starts_once(folder: Path) -> None:
-    first = up(folder, SERVERS)
-    before = pids(folder)
-    second = up(folder, SERVERS)
-    assert first == second
+@pytest.fixture(scope="module")
+def running() -> Iterator[Path]:
+    """A folder with a long name where all servers run, for tests that change nothing there."""
+    with emptied_folder() as folder:
+        place = folder / LONG
+        up(place, SERVERS)
+        yield place
+        assert down(place) == list(SERVERS)
+
+
+def test_up_twice_starts_once(running: Path) -> None:
+    before = pids(running)
+    first = up(running, SERVERS)
+    assert first == up(running, SERVERS)
     assert list(first) == ["postgres", "redis", "nats", "mongo"]
-    assert pids(folder) == before
+    assert None not in before.values()
+    assert pids(running) == before
 
 
-def test_every_server_listens_on_loopback_only(folder: Path) -> None:
-    for url in up(folder, SERVERS).values():
+def test_every_server_listens_on_loopback_only(running: Path) -> None:
+    for url in up(running, SERVERS).values():
         port = urlsplit(url).port
         with socket.create_connection(("127.0.0.1", port)), pytest.raises(ConnectionRefusedError):
             socket.create_connection(("127.0.0.2", port))
 
 
-def test_postgres_asks_for_the_password_that_only_its_owner_can_read(folder: Path) -> None:
-    url = up(folder, ["postgres"])["postgres"]
+def test_postgres_asks_for_the_password_that_only_its_owner_can_read(running: Path) -> None:
+    url = up(running, ["postgres"])["postgres"]
     parts = urlsplit(url)
     assert parts.password is not None
     assert len(parts.password) >= 32
     for wrong in (f"{parts.username}", f"{parts.username}:x{parts.password}"):
         with pytest.raises(psycopg.OperationalError, match="password"):
             psycopg.connect(urlunsplit(parts._replace(netloc=f"{wrong}@127.0.0.1:{parts.port}")))
-    telling = [path for path in folder.rglob("*") if path.is_file() and parts.password in read(path)]
+    telling = [path for path in running.rglob("*") if path.is_file() and parts.password in read(path)]
     assert {path.name for path in telling} == {"password", "stack.json"}
     assert {stat.S_IMODE(path.stat().st_mode) for path in telling} == {0o600}
 
@@ -127,17 +139,33 @@ def test_a_remembered_port_that_somebody_took_is_replaced(folder: Path) -> None:
         assert client.ping()
 
 
-@pytest.mark.parametrize("service", ["postgres", "redis", "mongo"])
-def test_losing_the_race_for_a_port_means_another_attempt(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, service: str
-) -> None:
+@pytest.mark.parametrize("service", ["postgres", "redis"])
+def test_losing_the_race_for_a_port_means_another_attempt(folder: Path, service: str) -> None:
+    up_at_the_second_port(folder, service)
+
+
+def test_mongo_finds_itself_again_on_another_port(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = up_at_the_second_port(folder, "mongo")
+    down(folder)
+    monkeypatch.setattr("afl.devstack.server._is_free", lambda port: False)
+    other = up(folder, ["mongo"])["mongo"]
+    assert other != url
+    with MongoClient[dict[str, object]](other) as client:
+        assert client.test.things.insert_one({"kept": True}).acknowledged
+
+
+def up_at_the_second_port(folder: Path, service: str) -> str:
+    """Start a server while somebody takes the port that it was to have; its address, which has the next port."""
     with socket.create_server(("127.0.0.1", 0)) as thief, socket.socket() as spare:
         spare.bind(("127.0.0.1", 0))
         free = spare.getsockname()[1]
         spare.close()
         ports = iter([thief.getsockname()[1], free])
-        monkeypatch.setattr(SERVERS[service], "free_port", lambda self: next(ports))
-        assert f":{free}/" in up(folder, [service])[service]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(SERVERS[service], "free_port", lambda self: next(ports))
+            url = up(folder, [service])[service]
+        assert f":{free}/" in url
+        return url
 
 
 def test_ups_at_once_start_one_server(folder: Path) -> None:
@@ -164,15 +192,18 @@ def test_down_with_remove_while_others_start_leaves_a_working_stack(folder: Path
         assert client.ping()
 
 
-@pytest.mark.parametrize("name", [LONG, "with a space, ümlaut, 'quote' \"double\" $HOME"])
-def test_any_folder_will_do(folder: Path, name: str) -> None:
-    place = folder / name
-    urls = up(place, SERVERS)
+def test_any_folder_will_do(folder: Path, running: Path) -> None:
+    strange = folder / "with a space, ümlaut, 'quote' \"double\" $HOME"
+    for place in (running, strange):
+        its_data_is_there(place, up(place, SERVERS))
+    assert down(strange) == list(SERVERS)
+
+
+def its_data_is_there(place: Path, urls: Mapping[str, str]) -> None:
     with psycopg.connect(urls["postgres"]) as connection:
         assert connection.execute("SHOW data_directory").fetchone() == (str(place / "postgres" / "data"),)
     with redis.Redis.from_url(urls["redis"], decode_responses=True) as client:
         assert client.config_get("dir") == {"dir": str(place / "redis" / "data")}
-    assert down(place) == list(SERVERS)
 
 
 def test_a_path_beyond_what_postgres_can_take_is_refused(folder: Path) -> None:
@@ -279,18 +310,8 @@ def test_a_failed_initdb_says_why(folder: Path, monkeypatch: pytest.MonkeyPatch)
     assert not os.path.exists(folder / "postgres" / "data")
 
 
-def test_mongo_finds_itself_again_on_another_port(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    url = up(folder, ["mongo"])["mongo"]
-    down(folder)
-    monkeypatch.setattr("afl.devstack.server._is_free", lambda port: False)
-    other = up(folder, ["mongo"])["mongo"]
-    assert other != url
-    with MongoClient[dict[str, object]](other) as client:
-        assert client.test.things.insert_one({"kept": True}).acknowledged
-
-
-def test_postgres_is_durable(folder: Path) -> None:
-    url = up(folder, ["postgres"])["postgres"]
+def test_postgres_is_durable(running: Path) -> None:
+    url = up(running, ["postgres"])["postgres"]
     with psycopg.connect(url) as connection:
         settings = [
             connection.execute(f"SHOW {name}").fetchone()
