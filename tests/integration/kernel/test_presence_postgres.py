@@ -51,9 +51,9 @@ def prober(postgres: Database) -> Iterator[Prober]:
     found.presence.close()
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def stack() -> Iterator[Stack]:
-    """A server of this test's own, to be restarted and crashed."""
+    """A server of these tests' own, to be restarted and crashed; each begins with `up`."""
     with temporary_stack() as own:
         yield own
 
