@@ -110,18 +110,31 @@ def run(
     resources: TaskResources | None = None,
     receive: Callable[[Record, TaskManager], None] | None = None,
 ) -> Report:
-    """Run a workflow to its end; `hear` is told of every record as it is made."""
+    """Run a workflow to its end; `receive` is told of every record as it is made."""
 
     async def running() -> Report:
-        spool = ListSpool()
         place = resources or TaskResources(grace=0.5)
-        manager = TaskManager(cast(Spool, spool), limit, place)
-        if receive is not None:
-            spool.received.append(lambda record: receive(record, manager))
-        status = await manager.run(fetched(flow, params))
+        report = await reported(flow, place, limit=limit, params=params, receive=receive)
         await place.ray.close()
-        report = Report(spool.records)
-        assert report.run_statuses[-1] is status
         return report
 
     return asyncio.run(running())
+
+
+async def reported(
+    flow: Workflow,
+    place: TaskResources,
+    *,
+    limit: int = 5,
+    params: Mapping[str, Any] | None = None,
+    receive: Callable[[Record, TaskManager], None] | None = None,
+) -> Report:
+    """The same with resources that the caller closes."""
+    spool = ListSpool()
+    manager = TaskManager(cast(Spool, spool), limit, place)
+    if receive is not None:
+        spool.received.append(lambda record: receive(record, manager))
+    status = await manager.run(fetched(flow, params))
+    report = Report(spool.records)
+    assert report.run_statuses[-1] is status
+    return report
