@@ -50,7 +50,7 @@ def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalPro
 
 
 def played(settings: FleetSettings, story: Story) -> None:
-    """Play a story on a screen of 120 x 40."""
+    """Play a story on a screen of 120 x 40 that is drawn ten times a second: most of the time goes into drawing."""
     quick = replace(settings, tui_status_refresh_interval_ms=300)
 
     async def playing() -> None:
@@ -59,7 +59,9 @@ def played(settings: FleetSettings, story: Story) -> None:
             await until(pilot, lambda: bool(app.main.overview.agents) and bool(app.main.workflow_id))
             await story(pilot, app.main)
 
-    asyncio.run(playing())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("textual.screen.UPDATE_PERIOD", 0.1)
+        asyncio.run(playing())
 
 
 async def until(pilot: Pilot[None], look: Callable[[], bool]) -> None:
