@@ -18,14 +18,12 @@ import importlib
 import inspect
 import os
 import pickle
-import select
 import signal
 import time
 import traceback
 import warnings
-from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from fnmatch import fnmatchcase
 from functools import partial, wraps
 from pathlib import Path
@@ -135,58 +133,36 @@ class CrashMatrix:
         return crashes
 
     def _crashes(self, stores: SqliteStores) -> list[Crash]:
-        [plain] = self._at(stores, [("", 0)])
+        plain = self._crash(stores, "", 0)
         if plain.record.error or not plain.record.ended:
             return [plain]
         places = [(point, n + 1) for point in POINTS for n in range(plain.record.points[point])]
-        return [plain, *self._at(stores, places)]
+        _at_a_time(2 * (os.cpu_count() or 1), [partial(self._save_crash, stores, *each) for each in places])
+        return [
+            plain,
+            *(pickle.loads(self._of(*each).joinpath("crash.pickle").read_bytes()) for each in places),
+        ]
 
-    def _at(self, stores: SqliteStores, places: list[tuple[str, int]]) -> list[Crash]:
-        """What happens with a crash at each of these places."""
-        with ExitStack() as urls:
-            cases = [self._case(stores, urls, *each) for each in places]
-            _run(cases, at_a_time=2 * (os.cpu_count() or 1))  # most of the time each waits for the disk
-        return [case.outcome() for case in cases]
+    def _save_crash(self, stores: SqliteStores, point: str, count: int) -> None:
+        crash = self._crash(stores, point, count)
+        self._of(point, count).joinpath("crash.pickle").write_bytes(pickle.dumps(crash))
 
-    def _case(self, stores: SqliteStores, urls: ExitStack, point: str, count: int) -> _Case:
-        folder = self._folder / (f"{point}-{count}" if point else "without")
+    def _crash(self, stores: SqliteStores, point: str, count: int) -> Crash:
+        folder = self._of(point, count)
         (folder / "left").mkdir(parents=True)
         given = {**self._given, **({"folder": folder / "left"} if self._wants_folder else {})}
-        record = folder / "record.jsonl"
-        act = partial(live, self._function, given, urls.enter_context(stores.fresh(folder)), record)
-        return _Case(point, count, act, record, self._timeout)
-
-
-class _Case:
-    """A process that ends at a place, and then the one that resumes its run."""
-
-    def __init__(
-        self, point: str, count: int, act: Callable[[str, int], None], record: Path, timeout: float
-    ) -> None:
-        self._place = (point, count)
-        self._act = act
-        self._record = record
-        self._timeout = timeout
-        self._left = [(point, count), ("", 0)]
-        self._code: int | None = None
-        self.until = 0.0
-
-    def start(self) -> int:
-        """The id of the next process."""
-        self.until = time.monotonic() + self._timeout
-        return _fork(partial(self._act, *self._left.pop(0)))
-
-    def is_over(self, code: int | None) -> bool:
-        """Whether no other process follows one that ended with this code; None if it had to be killed."""
-        self._code = code
-        return code != CRASHED or not self._left
-
-    def outcome(self) -> Crash:
-        """What its processes wrote down."""
-        record = Record.read(self._record)
-        if self._code is None:
+        with stores.fresh(folder) as url:
+            act = partial(live, self._function, given, url, folder / "record.jsonl")
+            code = _wait(_fork(partial(act, point, count)), self._timeout)
+            if code == CRASHED:
+                code = _wait(_fork(partial(act, "", 0)), self._timeout)
+        record = Record.read(folder / "record.jsonl")
+        if code is None:
             record.error = f"it had not ended after {self._timeout:g} seconds"
-        return Crash(*self._place, record)
+        return Crash(point, count, record)
+
+    def _of(self, point: str, count: int) -> Path:
+        return self._folder / (f"{point}-{count}" if point else "without")
 
 
 def _warm_up(stores: SqliteStores, folder: Path) -> None:
@@ -201,49 +177,15 @@ def _warm_up(stores: SqliteStores, folder: Path) -> None:
     gc.freeze()
 
 
-def _run(cases: list[_Case], *, at_a_time: int) -> None:
-    """Run the processes of the cases, so many at a time."""
-    waiting, running = deque(cases), dict[int, _Case]()
-    while waiting or running:
-        while waiting and len(running) < at_a_time:
-            case = waiting.popleft()
-            running[case.start()] = case
-        for pid, code in _ended(running):
-            case = running.pop(pid)
-            if not case.is_over(code):
-                running[case.start()] = case
-
-
-def _ended(running: Mapping[int, _Case]) -> list[tuple[int, int | None]]:
-    """The processes that end next with their exit codes; None for one that had to be killed: it took too long."""
-    found: list[tuple[int, int | None]] = []
-    while not found:
-        for pid, case in running.items():
-            ended, status = os.waitpid(pid, os.WNOHANG)
-            if ended:
-                found.append((pid, os.waitstatus_to_exitcode(status)))
-            elif time.monotonic() > case.until:
-                os.kill(pid, signal.SIGKILL)
-                os.waitpid(pid, 0)
-                found.append((pid, None))
-        if not found:
-            until = min(case.until for case in running.values())
-            _until_one_ends(running, max(0.0, until - time.monotonic()))
-    return found
-
-
-def _until_one_ends(pids: Iterable[int], timeout: float) -> None:
-    """Wait until one of these processes has ended or the time is over; where there are no pidfds, a moment."""
-    with ExitStack() as closing:
-        descriptors: list[int] = []
-        try:
-            for pid in pids:
-                descriptors.append(os.pidfd_open(pid))
-                closing.callback(os.close, descriptors[-1])
-        except (AttributeError, OSError):  # no Linux, or an old one
-            time.sleep(_POLL_SECONDS)
-            return
-        select.select(descriptors, (), (), timeout)
+def _at_a_time(most: int, works: list[Callable[[], None]]) -> None:
+    """Do the works in processes, so many at a time: most of the time each waits for the disk."""
+    running: set[int] = set()
+    for work in works:
+        if len(running) == most:
+            running.discard(os.wait()[0])
+        running.add(_fork(work))
+    for pid in running:
+        os.waitpid(pid, 0)
 
 
 def _fork(work: Callable[[], None], *, own_group: bool = False) -> int:
@@ -272,6 +214,20 @@ def _wait_for_group(pid: int) -> None:
         os.killpg(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         raise
+
+
+def _wait(pid: int, timeout: float) -> int | None:
+    """The exit code of a process; None if it had to be killed because it took too long."""
+    until = time.monotonic() + timeout
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > until:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            return None
+        time.sleep(_POLL_SECONDS)
 
 
 __all__ = ["Crash", "CrashMatrix", "Difference", "survives_crashes"]
