@@ -188,7 +188,9 @@ workflow W(end: Long) => (n: Long = 0, seen: [Long] = []) andThen repeat last {
 def test_an_iteration_costs_the_same_however_many_there_were() -> None:
     database = Counting(connect("memory://"))
     store = SqlStore(database)  # type: ignore[arg-type]
-    pace = Pace(commit_seconds=3_600)  # what is kept depends on when it is stored, and that not on the machine
+    pace = Pace(
+        commit_seconds=3_600
+    )  # what is kept depends on when it is stored, and that not on the machine
     session = Evaluator(store, pace=pace).begin(program_of(LOOP), {"end": 2_000}, serves=lambda task: True)
     costs: dict[int, Counter[str]] = {}
     peaks = Counter[str]()

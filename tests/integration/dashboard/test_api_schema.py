@@ -101,6 +101,9 @@ def asked_and_wrong(address: str, off: str, labels: set[str]) -> tuple[set[str],
     for event in from_schema(schema).execute():
         if isinstance(event, events.ScenarioFinished):
             asked |= {event.recorder.label} if event.recorder.interactions else set()
+            checks = [each for nodes in event.recorder.checks.values() for each in nodes]
+            found = [each.failure_info.failure for each in checks if each.failure_info is not None]
+            problems += [f"{each.operation}: {each.title}: {each.message}" for each in found]
         elif isinstance(event, events.NonFatalError):
             problems.append(f"{event.label}: {event.value}")
         elif isinstance(event, events.FatalError):

@@ -21,12 +21,17 @@ from afl.dashboard.api.requests import read_arguments, success
 from afl.operations.catalog import API, PUBLIC
 from afl.operations.operation import Operation
 
+Endpoint = Callable[[Request], Awaitable[Response]]
+
 
 def api_routes() -> list[BaseRoute]:
     """/api/v1 and everything below it."""
     # What is said in full counts before what stands for any name.
     ordered = sorted(PUBLIC, key=lambda each: (each.slashes, each.path.count("{")))
-    routes = [Route(_route(each), _endpoint(each), methods=[each.method], name=each.name) for each in ordered]
+    by_path: dict[str, dict[str, Endpoint]] = {}
+    for each in ordered:
+        by_path.setdefault(_route(each), {})[each.method] = _endpoint(each)
+    routes = [Route(path, _by_method(methods), methods=list(methods)) for path, methods in by_path.items()]
     own = [Route("/", about_api), Route("/openapi.json", describe_api), Route("/docs", show_manual)]
     return [Route(API, about_api), Mount(API, routes=[*own, *routes])]
 
@@ -35,7 +40,16 @@ def _route(operation: Operation) -> str:
     return operation.path.replace("}", ":path}") if operation.slashes else operation.path
 
 
-def _endpoint(operation: Operation) -> Callable[[Request], Awaitable[Response]]:
+def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
+    """One endpoint for a path: of several routes the first would answer any other method, and allow its own alone."""
+
+    async def answer(request: Request) -> Response:
+        return await endpoints["GET" if request.method == "HEAD" else request.method](request)
+
+    return answer
+
+
+def _endpoint(operation: Operation) -> Endpoint:
     async def answer(request: Request) -> Response:
         client: StoreClient = request.state.client
         stream = STREAMS.get(operation.name) if wants_stream(request) else None
