@@ -132,9 +132,9 @@ def test_a_run_from_its_start_to_its_log(store: MemoryStore) -> None:
         ended = await good(client, "wait_for_run", run=run, wait_seconds=30)
         assert (ended["over"], ended["state"], ended["outputs"]) == (True, "completed", {"m": 8})
         shown = await good(client, "show_run", run=run)
-        assert shown["line"]["state"] == "completed" and shown["tree"]["root"]["counts"]["done"] == 1
+        assert shown["line"]["state"] == "completed" and shown["tree"]["root"]["counts"]["completed"] == 1
         step = await good(client, "show_step", step=f"{run}/0/d")
-        assert (step["inputs"], step["outputs"], step["state"]) == ({"n": 4}, {"m": 8}, "done")
+        assert (step["inputs"], step["outputs"], step["state"]) == ({"n": 4}, {"m": 8}, "completed")
         log = await good(client, "read_log", run=run)
         assert [line["message"] for line in log["lines"]] == ["doubling 4"]
         found = await good(client, "read_log", run=run, grep="DOUBLING", step="d", attempt=1)
