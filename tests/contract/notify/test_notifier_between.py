@@ -13,6 +13,7 @@ from notifier_fixture import PROGRAM, SECONDS, Served, opened, receive, tell
 
 from afl.devstack import temporary_stack
 from afl.kernel.database import Query
+from afl.kernel.notify import open_notifier
 
 crossing = pytest.mark.parametrize("served", ["sqlite", "postgres", "nats"], indirect=True)
 
@@ -66,6 +67,25 @@ def test_a_forked_child_subscribes_and_notifies_and_leaves_the_parent_intact(
         assert receive(subscription, topic), "the parent's transport has survived its child"
         with served.neighbor() as neighbor:
             assert tell(neighbor, f"notify {topic}") == "notified"
+            assert receive(subscription, topic)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+@crossing
+def test_what_was_notified_is_sent_when_one_of_several_notifiers_is_closed(
+    served: Served, topic: str
+) -> None:
+    """They share a transport, which stays open for the others."""
+
+    def in_child() -> None:
+        with open_notifier(served.database, served.doorbell) as closed_first:
+            assert closed_first.connected(SECONDS)
+            served.notify("before")  # so that the next one is sent after its commit
+            served.notify(topic)
+
+    for _ in range(10):
+        with served.notifier.subscribe([topic]) as subscription:
+            assert forked(in_child) == 0
             assert receive(subscription, topic)
 
 

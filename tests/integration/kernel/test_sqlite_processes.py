@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections import Counter
 from contextlib import ExitStack
@@ -76,3 +78,14 @@ def test_a_forked_child_has_a_copy_of_a_store_in_memory() -> None:
         assert process.wait() == 0
     assert (report["child_sees"], report["parent_sees"]) == ([1, 2], [1, 3])
     assert report["parent_as_seen_by_child"] == report["child_as_seen_later"] == "unknown"
+
+
+def test_a_process_forks_after_it_has_closed_a_store_in_memory() -> None:
+    program = (
+        "import os; from afl.kernel.database import connect\n"
+        "database = connect('memory://'); database.close()\n"
+        "child = os.fork()\n"
+        "if child: os.waitpid(child, 0)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert ended.stderr == ""

@@ -212,7 +212,8 @@ _databases: weakref.WeakSet[Database] = weakref.WeakSet()
 
 def _reopen_in_child() -> None:
     for database in list(_databases):
-        database._forked()
+        if not database.closed:
+            database._forked()
 
 
 register_at_fork(after_in_child=_reopen_in_child)

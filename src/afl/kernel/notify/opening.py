@@ -74,11 +74,13 @@ def _extra(module: str, name: str, url: str) -> Transport:
 def _release(transport: Transport) -> None:
     with _registry:
         transport.users -= 1
-        if transport.users:
-            return
-        for key in [key for key, known in _open_transports.items() if known is transport]:
+        unused = not transport.users
+        for key in [key for key, known in _open_transports.items() if unused and known is transport]:
             del _open_transports[key]
-    transport.close()
+    if unused:
+        transport.close()
+    else:  # a program may end before its other notifiers are closed
+        transport.flush()
 
 
 _registry = threading.Lock()

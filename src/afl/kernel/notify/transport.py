@@ -122,6 +122,9 @@ class Transport:
         """Whether notifications of other processes arrive, now or within some seconds."""
         return True
 
+    def flush(self) -> None:
+        """Wait until what was notified is sent, unless the connection is lost."""
+
     def close(self) -> None:
         """End the thread; notifications are sent first, unless the connection is lost."""
         self._closing.set()
@@ -183,8 +186,11 @@ class ServerTransport(Transport):
         self._begin()
         return self._connected.wait(timeout)
 
-    def close(self) -> None:
+    def flush(self) -> None:
         self._flushed.wait(_FLUSH_SECONDS)
+
+    def close(self) -> None:
+        self.flush()
         super().close()
 
     def forked(self) -> None:
