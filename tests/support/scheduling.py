@@ -2,18 +2,20 @@
 
 A file's tests run in one process, one after another: what its fixtures start is started once. The browser tests share
 one browser and one system to look at, so they are one piece; those that ask models by the client libraries of their
-providers are another, since to import these takes seconds. Other unit tests and properties start nothing: they go one
-by one.
+providers are another, since to import these takes seconds. Properties, and the unit tests of no single package, take
+seconds each: they go one by one.
 (xdist's own groups, `--dist loadgroup`, need a private field of pytest's that version 9.2 no longer has.)
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdist.scheduler import LoadScopeScheduling
 
 _BROWSER = "tests/browser/"
 _CLIENTS = ("tests/unit/models/", "tests/unit/runtime/test_claude_agent_runner.py")
-_SINGLE = ("tests/properties/", "tests/unit/")
+_SINGLE = ("tests/properties/", "tests/unit/test_")
 
 
 class ByFile(LoadScopeScheduling):
@@ -25,6 +27,13 @@ class ByFile(LoadScopeScheduling):
         if nodeid.startswith(_CLIENTS):
             return _CLIENTS[0]
         return nodeid if nodeid.startswith(_SINGLE) else nodeid.partition("::")[0]
+
+    def _reschedule(self, node: Any) -> None:
+        """Forget the files that a process is done with: xdist counts all that it was given after every test."""
+        units = self.assigned_work[node]
+        for name in [name for name, tests in units.items() if all(tests.values())]:
+            del units[name]
+        super()._reschedule(node)
 
 
 def longest_first(nodeid: str) -> bool:
