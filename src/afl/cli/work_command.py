@@ -101,7 +101,7 @@ def ps(
 def _print(found: list[Server], known: list[Server]) -> None:
     console = output()
     shown = Table(
-        *("SERVER", "SERVICE", "HOST", "STATE", "PING", "LOAD", "DONE", "FAILED", "LIST", "HANDLERS"),
+        *("SERVER", "SERVICE", "HOST", "STATE", "PING", "LOAD", "COMPLETED", "FAILED", "LIST", "HANDLERS"),
         below=["LIST", "HANDLERS"],
     )
     length = _telling_length([each.id for each in known]) if console.is_terminal else None

@@ -136,7 +136,7 @@ def test_servers_say_how_busy_they_are_and_what_they_hold(house: Visitors) -> No
     assert "1 of 4" in text and "7 2 failed" in text
     page = house.viewer.read(f"/servers/{server.uuid}")
     assert "Holds now t.Double a" in page
-    assert "t.Double 7 done, 2 failed" in page
+    assert "t.Double 7 completed, 2 failed" in page
 
 
 def test_a_silent_server_says_why(house: Visitors) -> None:
