@@ -53,7 +53,7 @@ def list_(page: FlowPage) -> None:
         shown.add(each.name, stored, f"{each.workflows:,}", f"{each.runs:,}", each.id)
     shown.print(output()) if page.flows else say("No flows; `afl flows publish FILE` keeps one")
     if page.next:
-        say(f"More: afl flows --before {page.next}", "dim")
+        say(f"More: the same command with --before {page.next}", "dim")
 
 
 flows.callback()(unless_subcommand(list_))

@@ -52,7 +52,7 @@ def list_(page: RunPage) -> None:
         )
     shown.print(output()) if page.runs else say("No runs")
     if page.next:
-        say(f"More: afl list --before {page.next}", "dim")
+        say(f"More: the same command with --before {page.next}", "dim")
 
 
 def _color(line: RunLine) -> str:

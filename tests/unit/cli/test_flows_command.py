@@ -38,7 +38,7 @@ def test_the_pages_of_the_list(afl: Afl, doubling: str) -> None:
     behind = afl("flows", "list", "--before", result(first)["next"], "--json")
     names = [each["name"] for each in (*result(first)["flows"], *result(behind)["flows"])]
     assert names == ["c", "b", "a"]
-    assert "More: afl flows --before " in afl("flows", "-n", "2").err
+    assert "More: the same command with --before " in afl("flows", "-n", "2").err
 
 
 def test_what_is_wrong_is_said(afl: Afl, doubling: str, tmp_path: Path) -> None:

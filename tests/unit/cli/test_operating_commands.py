@@ -70,7 +70,7 @@ def test_list_and_its_pages(afl: Afl, doubling: str, agents: str) -> None:
     afl("resume", made[0], "--agent", agents)
     first = afl("list", "-n", "2")
     assert [line.split()[0] for line in first.out.splitlines()] == ["RUN", made[2], made[1]]
-    assert f"More: afl list --before {made[1]}" in first.err
+    assert f"More: the same command with --before {made[1]}" in first.err
     second = result(afl("list", "--before", made[1], "--json"))
     assert ([each["run"] for each in second["runs"]], second["next"]) == ([made[0]], "")
     assert "completed" in afl("list", "--state", "completed").out
