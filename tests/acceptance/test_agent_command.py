@@ -101,6 +101,17 @@ def test_a_second_interrupt_gives_the_task_back_and_nobody_died(folder: Path) ->
     assert (task.state, task.deliveries, task.deaths) == ("pending", 1, 0)
 
 
+def test_a_signal_that_another_thread_receives_ends_it_too(folder: Path) -> None:
+    """So does one that comes just before the main thread begins to wait."""
+    struck = "signal.pthread_kill(threading.get_ident(), signal.SIGTERM)\n"
+    agents = AGENTS.replace("    while not", f"    {struck}    while not")
+    (folder / "agents.py").write_text(f"import signal, threading\n{agents}")
+    (folder / "go").touch()
+    with agent(folder) as process:
+        assert process.wait(timeout=60) == 0
+    assert the_task(folder).state == "completed"
+
+
 def test_the_servers_on_a_narrow_terminal(folder: Path) -> None:
     with agent(folder) as process:
         terminal, child = os.openpty()

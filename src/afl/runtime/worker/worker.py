@@ -47,6 +47,7 @@ _log = logging.getLogger(__name__)
 _SWEEP_SECONDS = 0.5  # how often to look for dead owners
 _RELEASE_SECONDS = 0.06  # how soon to release runs that do not change
 _RETRY = Backoff(0.1, cap=5.0)
+_SIGNAL_SECONDS = 1.0  # how soon to notice a signal that came at a bad moment
 
 
 class Worker:
@@ -128,7 +129,10 @@ class Worker:
         thread = JoinableThread(loop, "afl-worker")
         try:
             thread.start()
-            thread.join()
+            while (
+                thread.is_alive()
+            ):  # Python runs a signal's handler after a wait that the signal just preceded
+                thread.join(_SIGNAL_SECONDS)
         finally:
             self.stop()
             thread.join()
