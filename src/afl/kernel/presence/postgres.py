@@ -77,6 +77,7 @@ class SessionPresence(Presence):
     def __init__(self, database: SessionDatabase, clock: Callable[[], float] = time.monotonic) -> None:
         self._database = database
         self._clock = clock
+        self._has_table = False
         self._reset()
 
     def _reset(self) -> None:
@@ -91,7 +92,7 @@ class SessionPresence(Presence):
             if self._id is None:
                 name = sortable_id()
                 if not self._database.pooled:
-                    self._database.ensure(SCHEMA)
+                    self._ensure_table()
                     self._database.atomic(Q.forget)
                     self._session = HeldSession(self._database, name, self._clock)
                 self._id = name
@@ -127,9 +128,14 @@ class SessionPresence(Presence):
             return Process.this()
         if self._database.pooled:
             return None
-        self._database.ensure(SCHEMA)
+        self._ensure_table()
         rows = self._database.select(Q.process, id=owner)
         return Process(rows[0]["host"], rows[0]["pid"]) if rows else None
+
+    def _ensure_table(self) -> None:
+        if not self._has_table:
+            self._database.ensure(SCHEMA)
+            self._has_table = True
 
     def close(self) -> None:
         with self._guard:
