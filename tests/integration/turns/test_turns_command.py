@@ -174,6 +174,7 @@ def test_what_is_wrong_is_said(afl: Afl, folder: Path, args: tuple[str, ...], co
 def test_a_store_that_is_not_there_is_not_made(afl: Afl, folder: Path) -> None:
     done = afl("turns", "agents")
     assert done.code == 1 and "there is no store .afl/afl.db yet" in done.err
+    assert "hint" not in done.err, "no server has to be started"
     assert not (folder / ".afl").exists()
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from urllib.parse import unquote
 
 from afl.kernel import codec
-from afl.kernel.errors import InputError, NotFoundError, StoreUnavailable
+from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.settings import Settings
+from afl.operations.store_file import require_file
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI, RunFilter
 from afl.runtime.store import open_store
@@ -30,14 +29,8 @@ class UnknownRun(NotFoundError, hint="`afl list` lists the runs; check --store t
 @contextmanager
 def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAPI]:
     """The store of the settings, for a while; without `create` a file that is not there is an error."""
-    path = unquote(settings.store.removeprefix("sqlite:///"))
-    if not create and path != settings.store and not Path(path).exists():
-        missing = StoreUnavailable(
-            f"there is no store {path} yet; `afl run`, `afl submit` or `afl turns worker` creates it, "
-            "or name another with --store"
-        )
-        missing.hint = ""  # that of its class is for a server that does not answer
-        raise missing
+    if not create:
+        require_file(settings.store)
     codec.set_payload_limit(settings.max_payload_bytes)
     store = open_store(
         settings.store,

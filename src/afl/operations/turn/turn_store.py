@@ -7,13 +7,12 @@ import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeVar
-from urllib.parse import unquote
 
 from afl.kernel.database import Database, connect
-from afl.kernel.errors import CapabilityError, StoreUnavailable
+from afl.kernel.errors import CapabilityError
 from afl.kernel.settings import Settings
+from afl.operations.store_file import require_file
 from afl.turns.agents import Agents
 from afl.turns.bus import open_bus
 from afl.turns.bus.local import LocalBus
@@ -87,12 +86,7 @@ def _check_store(settings: Settings) -> None:
     """CapabilityError for a store that keeps no turns, StoreUnavailable for a file that is not there."""
     if settings.store.startswith("mongodb"):
         raise CapabilityError("turns are kept by stores on SQLite and PostgreSQL; this one is on MongoDB")
-    path = unquote(settings.store.removeprefix("sqlite:///"))
-    if path != settings.store and not Path(path).exists():
-        raise StoreUnavailable(
-            f"there is no store {path} yet; `afl turns worker` or `afl turns chat` creates it, "
-            "or name another with --store"
-        )
+    require_file(settings.store)
 
 
 @contextmanager
