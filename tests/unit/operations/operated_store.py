@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
 from afl.language import compile_source
 from afl.operations.program.sources import choose_workflow
@@ -61,7 +60,7 @@ def serve(store: PersistenceAPI, *handlers: str, silent_ms: int = 0, **fields: A
         "capacity": 5,
         **fields,
     }
-    now = wall_ms()
+    now = store.now()
     server = ServerDefinition(
         uuid=random_id(),
         server_group="default",
