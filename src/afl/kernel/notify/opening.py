@@ -75,8 +75,9 @@ def _release(transport: Transport) -> None:
     with _registry:
         transport.users -= 1
         unused = not transport.users
-        for key in [key for key, known in _open_transports.items() if unused and known is transport]:
-            del _open_transports[key]
+        if unused:
+            for key in [key for key, known in _open_transports.items() if known is transport]:
+                del _open_transports[key]
     if unused:
         transport.close()
     else:  # a program may end before its other notifiers are closed

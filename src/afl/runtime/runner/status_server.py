@@ -18,7 +18,7 @@ Status = dict[str, Any]
 LOOPBACK = "127.0.0.1"
 _LOOPBACKS = {"0.0.0.0": LOOPBACK, "::": "::1"}  # where a server on every address can be reached
 _LOOK_SECONDS = 60.0  # whoever closes it knocks
-_KNOCK_SECONDS = 0.1
+_KNOCK_SECONDS = 0.1  # until it knocks again: the first time may have been before `shutdown` began
 
 
 class StatusServer:
@@ -43,7 +43,7 @@ class StatusServer:
 
     def close(self) -> None:
         """Stop serving; the port is free again."""
-        # `shutdown` waits for the next look of `serve_forever`; a request after its beginning makes it look now.
+        # `shutdown` waits for the next look of `serve_forever`; a request makes it look now.
         stopper = JoinableThread(self._http.shutdown, "afl-status-stop")
         stopper.start()
         while self._thread.is_alive():

@@ -129,9 +129,8 @@ class Worker:
         thread = JoinableThread(loop, "afl-worker")
         try:
             thread.start()
-            while (
-                thread.is_alive()
-            ):  # Python runs a signal's handler after a wait that the signal just preceded
+            # Python runs the handler of a signal that comes just before a wait only after that wait.
+            while thread.is_alive():
                 thread.join(_SIGNAL_SECONDS)
         finally:
             self.stop()
