@@ -79,7 +79,8 @@ _SETTLED = """async () => {
 
 
 def check_fits(page: Page) -> None:
-    """Nothing is wider than the window: a phone would scroll sideways."""
+    """Nothing is wider than the window: a phone would scroll sideways. Styles may be the last to arrive."""
+    page.wait_for_load_state()
     wide = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert wide <= 0, f"{page.url} is {wide} pixels wider than the window: {page.evaluate(_WIDEST)}"
 

@@ -8,6 +8,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from afl.operations.run import control
+from browser.accessibility import check_fits
 from browser.gestures import confirm, heading, told
 from browser.live_system import LiveSystem
 from browser.looks import LOOKS, Look
@@ -261,4 +262,4 @@ def test_graph_timeline_and_elements_on_a_phone(page: Page, seeds: Seeds, look: 
     page.get_by_label("Value or error").fill("117")
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("table", name="Steps").get_by_role("link")).to_have_text(["[117].one"])
-    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    check_fits(page)
