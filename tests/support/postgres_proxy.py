@@ -33,7 +33,7 @@ class Proxy:
         self.cut_at: bytes | None = None
         self.deliver = True
         self.lines = 0
-        self.sends = 0  # how often a client said something
+        self.sent: list[bytes] = []  # by clients, in the pieces that arrived
         self._pooler = pooler
         self._threads: list[threading.Thread] = []
         self._sockets: list[socket.socket] = []
@@ -83,7 +83,7 @@ class Proxy:
             self._start(partial(self._pump, server, client, _Greeting() if self._pooler else _unchanged))
 
     def _watch(self, data: bytes) -> tuple[bytes, bool]:
-        self.sends += 1
+        self.sent.append(data)
         if self.cut_at is None or self.cut_at not in data:
             return data, True
         self.cut_at = None

@@ -127,16 +127,16 @@ class L0Engine:
         finally:
             worker.release_slot(results[-1].entered if committed and results else None)
 
-    def publish(self, *results: L0Result) -> None:
-        """Publish the signals of a transaction that has committed, and notify the relay of its outbox rows."""
-        for result in results:
-            self.tell(*result.signals)
+    def publish(self, *results: L0Result, events: Iterable[Message] = ()) -> None:
+        """Publish the signals and events of a transaction that has committed; notify the relay of its outbox rows."""
+        messages = [message for result in results for message in result.signals]
         if any(result.stored for result in results):
             self.relay.notify()
         for ended in (result.ended for result in results if result.ended is not None):
             if ended.span is not None:
                 record_end(ended.span)
-            self.tell(state_event(ended.head, before=ended.before, error=ended.error))
+            messages.append(state_event(ended.head, before=ended.before, error=ended.error))
+        self.tell(*messages, *events)
 
     def tell(self, *messages: Message) -> None:
         """Publish messages outside of the outbox, best effort: `evt.*.state`, `evt.*.step`, wake-ups."""

@@ -18,12 +18,12 @@ from afl.kernel.errors import InputError, NotFoundError
 from afl.turns.cardbox.boxes import read_box
 from afl.turns.cardbox.cards import Card
 from afl.turns.cardbox.deliverable import Delivered
+from afl.turns.model import Head
 from afl.turns.statuses import CardType, StepStatus, TaskStatus
 from afl.turns.store.approvals import approvals_of_turn
-from afl.turns.store.heads import head_of_turn
 from afl.turns.store.live_text import text_of_step
-from afl.turns.store.steps import Step, read_steps
-from afl.turns.store.turn_queries import TurnRow, turn_at_a_glance
+from afl.turns.store.steps import Step
+from afl.turns.store.turn_queries import TurnRow, turn_in_detail
 from afl.turns.tools.approved import approval_of
 
 _PARTS = 4
@@ -117,10 +117,12 @@ def read_turn_page(
     tx: Transaction, project_id: str, turn_id: str, after: EventPosition, limit: int
 ) -> AgentEventPage:
     """The events of a turn after a position, in a transaction that sees one moment of the store."""
-    row = turn_at_a_glance(tx, project_id, turn_id)
-    if row is None:
+    found = turn_in_detail(tx, project_id, turn_id)
+    if found is None:
         raise NotFoundError(f"project {project_id} has no turn {turn_id!r}")
-    reader = _Reader(tx, project_id, row, after)
+    row, head, steps = found
+    steps.sort(key=lambda step: (step.number, step.turn_epoch))  # a lost one, and its successor
+    reader = _Reader(tx, project_id, row, head, steps, after)
     events: list[AgentEvent] = []
     for event in reader.events():
         events.append(event)
@@ -136,22 +138,17 @@ class _Reader:
     tx: Transaction
     project: str
     row: TurnRow
+    head: Head | None
+    steps: Sequence[Step]
     place: EventPosition
-    steps: Sequence[Step] = ()
     numbers: Mapping[str, int] = field(default_factory=dict)  # step -> its place among the steps
     asked: frozenset[str] | None = None
 
     def events(self) -> Iterator[AgentEvent]:
-        turn = self.row.agent_turn_id
-        head = head_of_turn(self.tx, self.project, turn)
-        box = (head.output_box_id if head else self.row.told.get("output_box_id")) or ""
-        found = read_steps(self.tx, self.project, turn)
-        self.steps = sorted(
-            found, key=lambda step: (step.number, step.turn_epoch)
-        )  # a lost one, and its successor
+        box = (self.head.output_box_id if self.head else self.row.told.get("output_box_id")) or ""
         self.numbers = {step.step_id: place for place, step in enumerate(self.steps)}
         for position, card in read_box(self.tx, self.project, box, self.place.cards - 1) if box else ():
-            if card.agent_turn_id == turn:
+            if card.agent_turn_id == self.row.agent_turn_id:
                 yield from self._steps_until(self._step_before(card))
                 yield from self._card(card)
             self.place = replace(self.place, cards=position + 1, done=0)

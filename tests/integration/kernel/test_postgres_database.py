@@ -22,7 +22,7 @@ from support.postgres_proxy import Proxy
 from support.processes import python
 
 from afl.devstack import temporary_stack
-from afl.kernel.database import Database, Query, Transaction, connect
+from afl.kernel.database import Database, Query, Row, Transaction, connect
 from afl.kernel.database.postgres import POOL_SIZE, PostgresDatabase
 from afl.kernel.errors import (
     MissingExtraError,
@@ -122,12 +122,24 @@ def test_a_single_statement_is_one_round_trip(shaky: Database, proxy: Proxy, way
     """But for the second time, when it is prepared first."""
     shaky.select(PID)  # connects
     for number, trips in enumerate((1, 2, 1, 1), start=1):
-        before = proxy.sends
+        proxy.sent.clear()
         assert getattr(shaky, way)(ADD_RETURNING, id=number, text="a")[0]["id"] == number
-        assert proxy.sends - before == trips
-    before = proxy.sends
-    shaky.write(lambda tx: tx.one(GET, id=1))
-    assert proxy.sends - before == 3
+        assert len(proxy.sent) == trips
+
+
+def test_a_transaction_begins_with_its_first_statements_in_one_piece(shaky: Database, proxy: Proxy) -> None:
+    shaky.select(PID)  # connects
+
+    def work(tx: Transaction) -> Row | None:
+        for number in range(1, 21):
+            tx.queue(ADD, id=number, text=f"note {number}")
+        return tx.one(GET, id=7)
+
+    proxy.sent.clear()
+    assert shaky.write(work) is not None
+    begun = proxy.sent[0]
+    assert begun.index(b"BEGIN") < begun.index(b"note 1") < begun.index(b"note 20") < begun.index(b"select")
+    assert len(ids(shaky)) == 20
 
 
 def test_a_database_in_another_encoding_keeps_what_it_is_given(postgres_url: str) -> None:

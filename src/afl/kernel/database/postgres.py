@@ -185,9 +185,8 @@ class PostgresDatabase(Database):
         raise AssertionError("unreachable")
 
     def _transact(self, session: Session, begin: str, work: Callable[[Transaction], T]) -> T:
-        tx = PostgresTransaction(session, self.name)
+        tx = PostgresTransaction(session, self.name, begin)
         try:
-            tx.begin(begin)
             result = work(tx)
             tx.check()
             if begin is _WRITE:

@@ -22,9 +22,9 @@ from afl.turns.sessions.records import session_of_turn
 from afl.turns.statuses import CardType
 from afl.turns.store import inbox
 from afl.turns.store.edges import Edge
-from afl.turns.store.heads import head_of_turn, read_waiting
-from afl.turns.store.steps import Step, read_steps
-from afl.turns.store.turn_queries import edges_about, turn_at_a_glance
+from afl.turns.store.heads import read_waiting
+from afl.turns.store.steps import Step
+from afl.turns.store.turn_queries import edges_about, turn_in_detail
 from afl.turns.tools.answering import AUTHOR as APPROVALS
 
 
@@ -139,13 +139,11 @@ def show(where: TurnStore, name: Turn = "") -> TurnView:
 
 def view(tx: Transaction, project: str, turn_id: str, now: int = 0) -> TurnView:
     """The transcript of a turn that exists; `now` is the store's time."""
-    glance = turn_at_a_glance(tx, project, turn_id)
-    row = inbox.turn_row(tx, project, turn_id)
-    assert glance is not None and row is not None
-    head = head_of_turn(tx, project, turn_id)
+    found, row = turn_in_detail(tx, project, turn_id), inbox.turn_row(tx, project, turn_id)
+    assert found is not None and row is not None
+    glance, head, steps = found
     output = (head.output_box_id if head else glance.told.get("output_box_id")) or ""
     context = row.payload.get("context_box_id") or ""
-    steps = read_steps(tx, project, turn_id)
     return TurnView(
         TurnLine.of(glance),
         row.context_headers.get(names.PARENT_AGENT, ""),

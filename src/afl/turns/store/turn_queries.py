@@ -9,9 +9,11 @@ from typing import Any
 from afl.kernel.codec import decode
 from afl.kernel.database import Row, Transaction, queries
 from afl.turns.cardbox.deliverable import deliverable_text
-from afl.turns.model import InboxRow
+from afl.turns.model import Head, InboxRow
 from afl.turns.store.edges import Edge
+from afl.turns.store.edges import Q as HEADS
 from afl.turns.store.heads import head_of_turn, list_heads
+from afl.turns.store.steps import Step
 
 Q = queries("afl.turns.store", "sql/turn_queries")
 _PREFIX = "turn_"
@@ -78,6 +80,19 @@ def instruction_of(tx: Transaction, row: TurnRow, project_id: str) -> str:
 def turn_at_a_glance(tx: Transaction, project_id: str, turn_id: str) -> TurnRow | None:
     row = tx.one(Q.turn_at_a_glance, project=project_id, turn=turn_id)
     return TurnRow.of(row) if row is not None else None
+
+
+def turn_in_detail(
+    tx: Transaction, project_id: str, turn_id: str
+) -> tuple[TurnRow, Head | None, list[Step]] | None:
+    """A turn, the head on which it is active, and its steps, in one round trip."""
+    about = {"project": project_id, "turn": turn_id}
+    found, heads, steps = tx.each(
+        (Q.turn_at_a_glance, about), (HEADS.head_of_turn, about), (HEADS.read_steps, about)
+    )
+    if not found:
+        return None
+    return TurnRow.of(found[0]), Head.of(heads[0]) if heads else None, [Step.of(row) for row in steps]
 
 
 def pulse(tx: Transaction, project_id: str, turn_id: str = "") -> object:

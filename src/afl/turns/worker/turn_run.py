@@ -324,10 +324,9 @@ class TurnRun:
         cards = [card.card_id for card in outcome.cards]
         if isinstance(outcome, TurnEnded):
             self.has_ended = True
-            engine.publish(outcome.result)
             succeeded = outcome.ending.status is TaskStatus.SUCCESS
             phase = StepPhase.COMPLETED if succeeded else StepPhase.FAILED
-            self._publish(step_event(before, step_id, phase, new_card_ids=cards))
+            engine.publish(outcome.result, events=[step_event(before, step_id, phase, new_card_ids=cards)])
             return outcome
         self._publish(step_event(before, step_id, StepPhase.COMPLETED, new_card_ids=cards))
         if isinstance(outcome, TurnSuspended):
