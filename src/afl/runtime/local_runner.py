@@ -189,7 +189,8 @@ class LocalRunner:
             worker.claim_more()
             if worker.runs.holds(session) and not self._wait(session):
                 worker.runs.release_all()
-                return self._evaluator.result(session.run, session.iterations)
+                stored = self._store.get_run(workflow_id)  # somebody may have canceled it meanwhile
+                return self._evaluator.result(stored or session.run, session.iterations)
         if session.run.is_over:
             if worker.runs.follows_children:
                 self._let_go()

@@ -17,7 +17,9 @@ from afl.bridges.bridge import Bridge, ExternalTask, Host, NotReady, Outcome, Re
 from afl.kernel.database import Query
 from afl.operations.run.control import cancel, pause
 from afl.operations.run.runs import RunReport
+from afl.runtime.entities import TaskDefinition
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.types import WorkflowId
 
 SOURCE = """
 event facet Work(n: Long) => (m: Long) with Agent("somebody") POLICY
@@ -276,6 +278,23 @@ def test_whoever_waits_for_others_heeds_an_operator(
     thread.join()
     assert report.status == status
     assert told in (report.reason or str(report.error))
+
+
+def test_a_run_is_canceled_just_before_its_open_tasks_are_looked_for(
+    crossing: Crossing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then none of them is open, and nobody is waited for."""
+    tasks_of = crossing.store.get_tasks_by_workflow
+
+    def late(run: WorkflowId) -> Sequence[TaskDefinition]:
+        monkeypatch.undo()
+        cancel(crossing.store, run)
+        return tasks_of(run)
+
+    monkeypatch.setattr(crossing.store, "get_tasks_by_workflow", late)
+    bridges = crossing.host(agent=partial(SideBridge, side=Side()))
+    report = crossing.run(source(), {"ns": [1]}, bridges=bridges)
+    assert (report.status, "canceled by" in str(report.error)) == ("ERROR", True)
 
 
 def logged(crossing: Crossing, run: str) -> list[str]:
