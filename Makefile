@@ -88,7 +88,7 @@ quick: $(DEV)  ## the fast part, for every change: lint, types, imports and unit
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types unit lint imports
 
 unit: $(DEV)
-	@$(PY) -m pytest -q -n 2 tests/unit
+	@$(PY) -m pytest -q -n 3 tests/unit
 
 # What we run on, at the lowest versions that pyproject.toml allows; what only the tests need, at any. The test client of
 # the lowest Starlette needs httpx.
