@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from afl.kernel.codec import encode
-from afl.kernel.database import Transaction, queries
+from afl.kernel.database import Database, Transaction, queries
 from afl.turns.model import InboxRow
 from afl.turns.statuses import InboxStatus, MessageType
 
@@ -56,6 +56,15 @@ def message_row(
 def put(tx: Transaction, row: Mapping[str, Any]) -> bool:
     """Write a message; False when there is one with its id or correlation already."""
     return bool(tx.run(Q.put, **row))
+
+
+async def is_worth_a_claim(database: Database, targets: Sequence[str]) -> bool:
+    """Whether a worker that was woken should claim. On SQLite every commit wakes all of them, and a claim blocks other
+    writers, so they look first; elsewhere they are woken for messages, and the look would be one more round trip."""
+    if database.dialect != "sqlite":
+        return True
+    (found,) = await database.fetch(Q.is_due, targets=list(targets))
+    return bool(found["due"])
 
 
 def claim_due(

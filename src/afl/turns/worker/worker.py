@@ -173,18 +173,13 @@ class Worker:
         if room == 0:
             self._handle_all(await self._services.write(self._claim_stops))
             return False
-        if self._engine.database.dialect == "sqlite" and not await self._is_any_due():
+        if not await inbox.is_worth_a_claim(self._engine.database, self.targets):
             return False
         claimed = await self._claim(room)
         for turn in claimed.turns:
             self._run_entered(turn)
         self._handle_all(claimed.rows)
         return len(claimed) == room
-
-    async def _is_any_due(self) -> bool:
-        """A read before the claim: on SQLite every commit wakes the loop, and a claim blocks other writers."""
-        (found,) = await self._engine.database.fetch(inbox.Q.is_due, targets=list(self.targets))
-        return bool(found["due"])
 
     async def _claim(self, room: int) -> Claimed:
         """Turns are entered with the claim. If one cannot be, messages are claimed only and handled one by one."""
