@@ -54,6 +54,7 @@ class InFlightTasks:
         self.accepts = True
         self._offered = 0
         self._executions: dict[Claim, Execution] = {}
+        self._by_run: Counter[str] = Counter()
         self._executor = HandlerExecutor(store, handlers, threads, slots, notify, loop)
         self._results = self._executor.results
 
@@ -82,11 +83,11 @@ class InFlightTasks:
 
     def has_task_of(self, workflow_id: str) -> bool:
         """Whether a task of this run is in flight."""
-        return any(each.task.workflow_id == workflow_id for each in self._executions.values())
+        return self._by_run[workflow_id] > 0
 
     def by_run(self) -> Counter[str]:
         """How many tasks of each run are in flight."""
-        return Counter(each.task.workflow_id for each in self._executions.values())
+        return self._by_run.copy()
 
     def unfinished(self) -> set[Claim]:
         """The claims whose handlers have not returned."""
@@ -119,7 +120,7 @@ class InFlightTasks:
         """The tasks that wait for a slot; they are in flight no longer."""
         waiting = self._executor.forget_waiting()
         for each in waiting:
-            del self._executions[each.task.uuid, each.task.epoch]
+            self._pop(each.task)
         return [each.task for each in waiting]
 
     def _add(self, task: TaskDefinition) -> Execution:
@@ -130,7 +131,17 @@ class InFlightTasks:
             self._write_soon,
         )
         execution = self._executions[task.uuid, task.epoch] = Execution(task, context)
+        self._by_run[task.workflow_id] += 1
         return execution
+
+    def _pop(self, task: TaskDefinition) -> bool:
+        """Whether the task was in flight; it is no longer."""
+        found = self._executions.pop((task.uuid, task.epoch), None) is not None
+        if found:
+            self._by_run[task.workflow_id] -= 1
+            if not self._by_run[task.workflow_id]:
+                del self._by_run[task.workflow_id]
+        return found
 
     # -- results ----------------------------------------------------------------------------------------------
 
@@ -148,7 +159,7 @@ class InFlightTasks:
                 first = self._results.get(timeout=wait)
             except Empty:
                 continue
-            if first is not None and self._remove(first):
+            if first is not None and self._pop(first.task):
                 return [first, *self.collect_now()]
 
     def collect_now(self) -> list[TaskResult]:
@@ -156,13 +167,9 @@ class InFlightTasks:
         results = []
         while not self._results.empty():
             result = self._results.get()
-            if result is not None and self._remove(result):
+            if result is not None and self._pop(result.task):  # if not, it was given up: this comes too late
                 results.append(result)
         return results + self._expired() if self._executor.timed else results
-
-    def _remove(self, result: TaskResult) -> bool:
-        """Whether the task was in flight; the result of one that was given up comes too late."""
-        return self._executions.pop((result.task.uuid, result.task.epoch), None) is not None
 
     def next_deadline(self) -> float | None:
         """In how many seconds the first handler runs out of time; None if none ever does."""
@@ -187,7 +194,7 @@ class InFlightTasks:
             ]
         stacks = {each.task.uuid: stack_text(each.thread) for each in late}
         for each in late:
-            del self._executions[each.task.uuid, each.task.epoch]
+            self._pop(each.task)
             each.context.cancel("its time is up")
             self._executor.abandon(each)
             self.start([])
@@ -224,6 +231,7 @@ class InFlightTasks:
         self._executor.forget_waiting()
         forgotten = list(self._executions.values())
         self._executions.clear()
+        self._by_run.clear()
         for each in forgotten:
             each.context.cancel("the worker stops")
         return [each.task for each in forgotten]
