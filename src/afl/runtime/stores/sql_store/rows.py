@@ -37,7 +37,6 @@ STEP_COLUMNS = (
     "ended",
 )
 _NOTHING: Mapping[str, Any] = {}
-EVENT_COLUMNS = ("id", "step_id", "workflow_id", "state", "event_type", "payload")
 
 
 def error_data(error: Exception | None) -> dict[str, Any] | None:
@@ -173,7 +172,7 @@ def _attributes(text: str, hints: Mapping[str, str]) -> dict[str, AttributeValue
 
 
 def event_row(event: EventDefinition) -> tuple[Any, ...]:
-    """All columns of an event: EVENT_COLUMNS."""
+    """All columns of an event: id, step_id, workflow_id, state, event_type, payload."""
     payload = codec.encode(event.payload, what=f"the payload of event {event.id}")
     return (event.id, event.step_id, event.workflow_id, event.state, event.event_type, payload)
 

@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any
 
-from afl.kernel.database import Database, Transaction
+from afl.kernel.database import Database, Query, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
 from afl.kernel.notify import Notifications
-from afl.runtime.entities import AttemptDefinition, RunDefinition, TaskHold, TaskState, failure_logs
+from afl.runtime.entities import (
+    AttemptDefinition,
+    RunDefinition,
+    TaskHold,
+    TaskState,
+    ended_attempts,
+    failure_logs,
+)
 from afl.runtime.persistence.changes import IterationChanges, subtree
 from afl.runtime.persistence.history import history_text
 from afl.runtime.persistence.topics import (
@@ -37,10 +45,17 @@ from afl.runtime.stores.sql_store.servers import FlowTables, LockTables, LogTabl
 from afl.runtime.stores.sql_store.signals import SignalTables
 from afl.runtime.stores.sql_store.steps import EventTables, PublishedTables, StepTables, published_row
 from afl.runtime.stores.sql_store.tables import SCHEMA, Q
-from afl.runtime.stores.sql_store.task_rows import AttemptTables, TaskRows, attempt_row
+from afl.runtime.stores.sql_store.task_rows import (
+    AttemptTables,
+    attempt_row,
+    closing_params,
+    new_elsewhere,
+    new_policy,
+    task_params,
+)
 from afl.runtime.stores.sql_store.tasks import ElsewhereTables, TaskTables, TimerTables, close_all, promote
 from afl.runtime.stores.sql_store.usage_tables import SCHEMA as USAGE_SCHEMA
-from afl.runtime.types import StepId
+from afl.runtime.types import EventId, StepId
 
 _log = logging.getLogger(__name__)
 
@@ -99,22 +114,24 @@ class SqlStore(
 
     def _write_batch(self, batch: Sequence[IterationChanges]) -> None:
         """All of them in one transaction."""
-        self._write_rows([CommitRows(changes) for changes in batch])
+        self._write_rows(CommitRows(batch))
 
-    def _write_rows(self, commits: Sequence[CommitRows]) -> None:
+    def _write_rows(self, rows: CommitRows) -> None:
         def work(tx: Transaction, notifications: Notifications) -> None:
-            for rows in commits:
-                self._write(tx, rows)
-                promote(tx, rows.keys, notifications)
-                for topic in rows.topics:
-                    notifications.add(tx, topic)
+            self._write(tx, rows)
+            promote(tx, rows.keys, notifications)
+            for topic in sorted(rows.topics):
+                notifications.add(tx, topic)
 
         self.notifying(work)
 
     def _write(self, tx: Transaction, rows: CommitRows) -> None:
-        if rows.run is not None:
-            self._write_run(tx, rows.run, new=rows.new_run)
-        for child in rows.created_runs:
+        for run in rows.new_runs:
+            self._write_run(tx, Q.insert_run, run)
+            write_start(tx, run)
+        for run in rows.runs:
+            self._write_run(tx, Q.update_run, run)
+        for child in rows.children:
             if not self.insert_run_row(tx, child):
                 raise FencedError(
                     f"the id {child.workflow_id} of a child run is that of another run; nothing was written"
@@ -131,7 +148,7 @@ class SqlStore(
             tx.many(Q.set_policy, rows.policies)
         if rows.elsewhere:
             tx.many(Q.set_elsewhere, rows.elsewhere)
-        if rows.updated_tasks and not close_all(tx, rows.updated_tasks):
+        if rows.closed_tasks and not close_all(tx, rows.closed_tasks):
             raise FencedError("a task is no longer held; nothing was written")
         if rows.attempts:
             tx.many(Q.insert_attempt, rows.attempts)
@@ -141,24 +158,21 @@ class SqlStore(
             tx.many(Q.upsert_event, rows.updated_events)
         if rows.published:
             tx.many(Q.publish, rows.published)
-        if rows.tags and rows.run is not None:
-            write_tags(tx, rows.run, rows.tags)
-        if rows.history and rows.run is not None:
-            append_history(tx, rows.run.workflow_id, rows.history)
+        for run, changed in rows.tags:
+            write_tags(tx, run, changed.items())
+        for workflow_id, events in rows.history:
+            append_history(tx, workflow_id, events)
         if rows.logs:
             tx.many(Q.insert_log, rows.logs)
         if rows.removed:
             for query in (Q.remove_attempts, Q.remove_tasks, Q.remove_events, Q.remove_steps):
                 tx.many(query, rows.removed)
 
-    def _write_run(self, tx: Transaction, run: RunDefinition, *, new: bool) -> None:
-        write = Q.insert_run if new else Q.update_run
+    def _write_run(self, tx: Transaction, write: Query, run: RunDefinition) -> None:
         if not tx.run(write, **run_params(run), lease_ms=self.run_lease_ms):
             raise FencedError(
                 f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
             )
-        if new:
-            write_start(tx, run)
         if run.is_over and run.runner_id:
             tx.run(
                 Q.end_runner,
@@ -176,33 +190,72 @@ class SqlStore(
 
 
 class CommitRows:
-    """The rows of a commit, made before the transaction begins: encoding takes longer than writing."""
+    """The rows of one commit or of several, by table.
 
-    def __init__(self, changes: IterationChanges) -> None:
-        self.run, self.new_run = changes.run, changes.new_run
-        self.created_runs = list(changes.created_runs)
-        self.consumed_events = list(changes.consumed_events)
+    They are made before the transaction begins: encoding takes longer than writing.
+    """
+
+    def __init__(self, batch: Iterable[IterationChanges]) -> None:
+        self.new_runs: list[RunDefinition] = []
+        self.runs: list[RunDefinition] = []
+        self.children: list[RunDefinition] = []
+        self.tags: list[tuple[RunDefinition, dict[str, str]]] = []  # those that are other ones, by run
+        self.history: list[tuple[str, str]] = []
+        self.created_steps: list[tuple[Any, ...]] = []
+        self.updated_steps: list[tuple[Any, ...]] = []
+        self.consumed_events: list[EventId] = []
+        self.created_events: list[tuple[Any, ...]] = []
+        self.updated_events: list[tuple[Any, ...]] = []
+        self.created_tasks: list[dict[str, Any]] = []
+        self.closed_tasks: list[dict[str, Any]] = []
+        self.policies: list[dict[str, Any]] = []
+        self.elsewhere: list[dict[str, Any]] = []
+        self.attempts: list[tuple[Any, ...]] = []
+        self.published: list[dict[str, Any]] = []
+        self.logs: list[tuple[Any, ...]] = []
+        self.removed: list[dict[str, str]] = []
+        self.keys: set[str] = set()
+        self.topics: set[str] = set()
+        for changes in batch:
+            self._add(changes)
+
+    def _add(self, changes: IterationChanges) -> None:
+        if changes.run is not None:
+            self._add_run(changes.run, changes)
+        self.children += changes.created_runs
         created = {step.id for step in changes.created_steps}
-        self.created_steps = [step_row(step) for step in changes.created_steps]
-        self.updated_steps = [step_values(step) for step in changes.updated_steps if step.id not in created]
-        tasks = {task.uuid for task in (*changes.created_tasks, *changes.updated_tasks)}  # their own events
-        self.created_events = [event_row(event) for event in changes.created_events if event.id not in tasks]
-        self.updated_events = [event_row(event) for event in changes.updated_events if event.id not in tasks]
-        task_rows = TaskRows(changes.created_tasks, changes.updated_tasks)
-        self.created_tasks, self.updated_tasks = task_rows.created, task_rows.updated
-        self.policies, self.elsewhere = task_rows.policies, task_rows.elsewhere
-        self.published = [published_row(value) for value in changes.published.values()]
-        self.tags = [] if changes.new_run else list(changes.tags.items())  # a new run's are written with it
-        self.history = history_text(changes.history) if changes.history and changes.run is not None else ""
-        self.attempts = [attempt_row(attempt) for attempt in task_rows.attempts]
-        self.logs = [log_row(log) for log in (*changes.logs, *failure_logs(task_rows.attempts))]
-        self.keys = {
-            task.concurrency_key
-            for task in (*changes.created_tasks, *changes.updated_tasks)
-            if task.concurrency_key
-        }
-        self.removed = [_removal(step_id) for step_id in changes.removed]
-        self.topics = _topics_of(changes, task_rows.attempts)
+        self.created_steps += map(step_row, changes.created_steps)
+        self.updated_steps += [step_values(step) for step in changes.updated_steps if step.id not in created]
+        self._add_tasks(changes)
+        self.consumed_events += changes.consumed_events
+        self.published += map(published_row, changes.published.values())
+        self.logs += map(log_row, changes.logs)
+        self.removed += map(_removal, changes.removed)
+
+    def _add_run(self, run: RunDefinition, changes: IterationChanges) -> None:
+        (self.new_runs if changes.new_run else self.runs).append(run)
+        if changes.tags and not changes.new_run:  # a new run's are written with it
+            self.tags.append((run, changes.tags))
+        if changes.history:
+            self.history.append((run.workflow_id, history_text(changes.history)))
+
+    def _add_tasks(self, changes: IterationChanges) -> None:
+        tasks = (*changes.created_tasks, *changes.updated_tasks)
+        attempts = ended_attempts(changes.updated_tasks)
+        for task in changes.created_tasks:
+            self.created_tasks.append(task_params(task))
+            if policy := new_policy(task):
+                self.policies.append(policy)
+            if elsewhere := new_elsewhere(task):
+                self.elsewhere.append(elsewhere)
+        self.closed_tasks += map(closing_params, changes.updated_tasks)
+        self.attempts += map(attempt_row, attempts)
+        self.logs += map(log_row, failure_logs(attempts))
+        self.keys.update(task.concurrency_key for task in tasks if task.concurrency_key)
+        events = {task.uuid for task in tasks}  # a task is its own event
+        self.created_events += [event_row(each) for each in changes.created_events if each.id not in events]
+        self.updated_events += [event_row(each) for each in changes.updated_events if each.id not in events]
+        self.topics.update(_topics_of(changes, attempts))
 
 
 def _removal(step_id: StepId) -> dict[str, str]:
@@ -210,7 +263,7 @@ def _removal(step_id: StepId) -> dict[str, str]:
     return {"workflow_id": step_id.partition("/")[0], "first": first, "beyond": beyond}
 
 
-def _topics_of(changes: IterationChanges, attempts: Sequence[AttemptDefinition]) -> list[str]:
+def _topics_of(changes: IterationChanges, attempts: Sequence[AttemptDefinition]) -> set[str]:
     """The topics that the commit notifies; those of a task with a concurrency key follow when it is promoted."""
     free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
     topics = {
@@ -229,4 +282,4 @@ def _topics_of(changes: IterationChanges, attempts: Sequence[AttemptDefinition])
         topics.add(run_topic(run.workflow_id))
     elif run is not None and not run.owner and not run.settled:
         topics.add(RUNS_TOPIC)
-    return sorted(topics)
+    return topics

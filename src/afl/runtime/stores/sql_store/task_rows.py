@@ -16,7 +16,6 @@ from afl.runtime.entities import (
     AttemptDefinition,
     TaskDefinition,
     TaskHold,
-    ended_attempts,
     failure_logs,
     in_order,
 )
@@ -92,17 +91,6 @@ def policy_params(task: TaskDefinition) -> dict[str, Any]:
 def is_plain(task: TaskDefinition) -> bool:
     """Whether a task has nothing that only some tasks have."""
     return task.retry is None and task.bridge is None and bool(_policy_values(task) == _NO_POLICY)
-
-
-class TaskRows:
-    """The rows of the tasks that a commit creates and closes, and the attempts that it ends."""
-
-    def __init__(self, created: Sequence[TaskDefinition], updated: Sequence[TaskDefinition]) -> None:
-        self.created = [task_params(task) for task in created]
-        self.updated = [closing_params(task) for task in updated]
-        self.policies = [each for task in created if (each := new_policy(task)) is not None]
-        self.elsewhere = [each for task in created if (each := new_elsewhere(task)) is not None]
-        self.attempts = ended_attempts(updated)
 
 
 def new_policy(task: TaskDefinition) -> dict[str, Any] | None:

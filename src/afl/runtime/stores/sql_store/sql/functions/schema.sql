@@ -1,11 +1,11 @@
 -- A commit is one call and so one round trip, one transaction: `afl_commit_9` writes one or many commits, all of them or none.
 -- It takes the rows of all commits together, one statement for each table however many commits there are: that made a worker
 -- with a long queue a third faster. Fences are counted: SQLSTATE AF001, which rolls everything back, when the epoch of a run has
--- passed on or a task that is to be closed is no longer held. Rows travel as JSON objects of their columns, and steps, of which
--- there are most, as arrays; those to be updated stand under their ids. What is missing is no rows. Columns are read one by
--- one: turning whole objects into records looks up the type of every column at every call, which took longer than all the rest.
--- Plans are made when the tables are small, and kept: so rows are looked up by their ids, and nothing is joined;
--- `enable_seqscan` is off for sessions behind a pooler, on which nothing else is set.
+-- passed on or a task that is to be closed is no longer held. Rows travel as arrays of their columns or as objects; those to be
+-- updated stand under their ids. What is missing is no rows. Columns are read one by one: turning whole objects into records
+-- looks up the type of every column at every call, which took longer than all the rest. Plans are made when the tables are
+-- small, and kept: so rows are looked up by their ids, and nothing is joined; `enable_seqscan` is off for sessions behind a
+-- pooler, on which nothing else is set.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
 create function afl_commit_9(p jsonb) returns void language plpgsql set enable_seqscan = off as $body$
@@ -145,7 +145,7 @@ begin
     end if;
     if p ? 'events' then
         insert into afl_events (id, step_id, workflow_id, state, event_type, payload)
-        select e ->> 'id', e ->> 'step_id', e ->> 'workflow_id', e ->> 'state', e ->> 'event_type', e ->> 'payload'
+        select e ->> 0, e ->> 1, e ->> 2, e ->> 3, e ->> 4, e ->> 5
         from jsonb_array_elements(p -> 'events') as e
         on conflict (id) do update set state = excluded.state, payload = excluded.payload;
     end if;
@@ -213,9 +213,9 @@ begin
     if p ? 'logs' then
         -- Whoever follows a log reads on from a number: numbers must become visible in their order.
         perform pg_advisory_xact_lock(hashtextextended('logs:' || id, 7))
-        from (select distinct l ->> 'runner_id' as id from jsonb_array_elements(p -> 'logs') as l order by 1) as logs;
+        from (select distinct l ->> 1 as id from jsonb_array_elements(p -> 'logs') as l order by 1) as logs;
         insert into afl_logs (uuid, runner_id, position, time, record)
-        select l ->> 'uuid', l ->> 'runner_id', (l ->> 'position')::bigint, (l ->> 'time')::bigint, l ->> 'record'
+        select l ->> 0, l ->> 1, (l ->> 2)::bigint, (l ->> 3)::bigint, l ->> 4
         from jsonb_array_elements(p -> 'logs') as l;
     end if;
     if p ? 'removed' then
