@@ -35,7 +35,7 @@ def main() -> None:
 
 def line(connection: socket.socket) -> str:
     data = b""
-    while not data.endswith(b"\n") and (part := connection.recv(100)):
+    while not data.endswith(b"\n") and (part := connection.recv(1)):  # the next line may be there already
         data += part
     return data.decode()
 

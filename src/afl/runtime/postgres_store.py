@@ -44,6 +44,7 @@ class PostgresStore(SqlStore):
         """
         runs = {run.workflow_id: run_params(run) for run in rows.runs}
         started = [*rows.new_runs, *rows.children]
+        tasks = rows.tasks
         parts = {
             "new_runs": [run_params(run) for run in rows.new_runs],
             "runs": runs,
@@ -68,12 +69,12 @@ class PostgresStore(SqlStore):
             "old_steps": {row[_ID]: row for row in rows.updated_steps},
             "consumed": rows.consumed_events,
             "events": [*rows.created_events, *rows.updated_events],
-            "tasks": rows.created_tasks,
-            "policies": {row["uuid"]: row for row in rows.policies},
-            "elsewhere": {row["uuid"]: row for row in rows.elsewhere},
-            "closed": {task["uuid"]: task for task in rows.closed_tasks},
-            "attempts": rows.attempts,
-            "held": sum(1 for task in rows.closed_tasks if task["owner"]),
+            "tasks": tasks.created,
+            "policies": {row["uuid"]: row for row in tasks.policies},
+            "elsewhere": {row["uuid"]: row for row in tasks.elsewhere},
+            "closed": {row["uuid"]: row for row in tasks.closed},
+            "attempts": tasks.attempts,
+            "held": sum(1 for row in tasks.closed if row["owner"]),
             "published": rows.published,
             "history": dict(rows.history),
             "logs": rows.logs,

@@ -14,7 +14,6 @@ from afl.runtime.entities import (
     RunDefinition,
     TaskHold,
     TaskState,
-    ended_attempts,
     failure_logs,
 )
 from afl.runtime.persistence.changes import IterationChanges, subtree
@@ -45,14 +44,7 @@ from afl.runtime.stores.sql_store.servers import FlowTables, LockTables, LogTabl
 from afl.runtime.stores.sql_store.signals import SignalTables
 from afl.runtime.stores.sql_store.steps import EventTables, PublishedTables, StepTables, published_row
 from afl.runtime.stores.sql_store.tables import SCHEMA, Q
-from afl.runtime.stores.sql_store.task_rows import (
-    AttemptTables,
-    attempt_row,
-    closing_params,
-    new_elsewhere,
-    new_policy,
-    task_params,
-)
+from afl.runtime.stores.sql_store.task_rows import AttemptTables, TaskRows
 from afl.runtime.stores.sql_store.tasks import ElsewhereTables, TaskTables, TimerTables, close_all, promote
 from afl.runtime.stores.sql_store.usage_tables import SCHEMA as USAGE_SCHEMA
 from afl.runtime.types import EventId, StepId
@@ -142,16 +134,17 @@ class SqlStore(
             tx.many(Q.update_step, rows.updated_steps)
         if rows.consumed_events:
             tx.run(Q.delete_events, ids=rows.consumed_events)
-        if rows.created_tasks:
-            tx.many(Q.insert_task, [{**task, "lease_ms": self.lease_ms} for task in rows.created_tasks])
-        if rows.policies:
-            tx.many(Q.set_policy, rows.policies)
-        if rows.elsewhere:
-            tx.many(Q.set_elsewhere, rows.elsewhere)
-        if rows.closed_tasks and not close_all(tx, rows.closed_tasks):
+        tasks = rows.tasks
+        if tasks.created:
+            tx.many(Q.insert_task, [{**task, "lease_ms": self.lease_ms} for task in tasks.created])
+        if tasks.policies:
+            tx.many(Q.set_policy, tasks.policies)
+        if tasks.elsewhere:
+            tx.many(Q.set_elsewhere, tasks.elsewhere)
+        if tasks.closed and not close_all(tx, tasks.closed):
             raise FencedError("a task is no longer held; nothing was written")
-        if rows.attempts:
-            tx.many(Q.insert_attempt, rows.attempts)
+        if tasks.attempts:
+            tx.many(Q.insert_attempt, tasks.attempts)
         if rows.created_events:
             tx.many(Q.insert_event, rows.created_events)
         if rows.updated_events:
@@ -206,11 +199,7 @@ class CommitRows:
         self.consumed_events: list[EventId] = []
         self.created_events: list[tuple[Any, ...]] = []
         self.updated_events: list[tuple[Any, ...]] = []
-        self.created_tasks: list[dict[str, Any]] = []
-        self.closed_tasks: list[dict[str, Any]] = []
-        self.policies: list[dict[str, Any]] = []
-        self.elsewhere: list[dict[str, Any]] = []
-        self.attempts: list[tuple[Any, ...]] = []
+        self.tasks = TaskRows()
         self.published: list[dict[str, Any]] = []
         self.logs: list[tuple[Any, ...]] = []
         self.removed: list[dict[str, str]] = []
@@ -241,15 +230,7 @@ class CommitRows:
 
     def _add_tasks(self, changes: IterationChanges) -> None:
         tasks = (*changes.created_tasks, *changes.updated_tasks)
-        attempts = ended_attempts(changes.updated_tasks)
-        for task in changes.created_tasks:
-            self.created_tasks.append(task_params(task))
-            if policy := new_policy(task):
-                self.policies.append(policy)
-            if elsewhere := new_elsewhere(task):
-                self.elsewhere.append(elsewhere)
-        self.closed_tasks += map(closing_params, changes.updated_tasks)
-        self.attempts += map(attempt_row, attempts)
+        attempts = self.tasks.add(changes.created_tasks, changes.updated_tasks)
         self.logs += map(log_row, failure_logs(attempts))
         self.keys.update(task.concurrency_key for task in tasks if task.concurrency_key)
         events = {task.uuid for task in tasks}  # a task is its own event

@@ -16,6 +16,7 @@ from afl.runtime.entities import (
     AttemptDefinition,
     TaskDefinition,
     TaskHold,
+    ended_attempts,
     failure_logs,
     in_order,
 )
@@ -91,6 +92,32 @@ def policy_params(task: TaskDefinition) -> dict[str, Any]:
 def is_plain(task: TaskDefinition) -> bool:
     """Whether a task has nothing that only some tasks have."""
     return task.retry is None and task.bridge is None and bool(_policy_values(task) == _NO_POLICY)
+
+
+class TaskRows:
+    """The rows of the tasks that commits create and close, and of the attempts that they end."""
+
+    def __init__(self) -> None:
+        self.created: list[dict[str, Any]] = []
+        self.closed: list[dict[str, Any]] = []
+        self.policies: list[dict[str, Any]] = []
+        self.elsewhere: list[dict[str, Any]] = []
+        self.attempts: list[tuple[object, ...]] = []
+
+    def add(
+        self, created: Sequence[TaskDefinition], closed: Sequence[TaskDefinition]
+    ) -> list[AttemptDefinition]:
+        """Add those of one commit; the attempts that it ends."""
+        for task in created:
+            self.created.append(task_params(task))
+            if policy := new_policy(task):
+                self.policies.append(policy)
+            if elsewhere := new_elsewhere(task):
+                self.elsewhere.append(elsewhere)
+        self.closed += map(closing_params, closed)
+        attempts = ended_attempts(closed)
+        self.attempts += map(attempt_row, attempts)
+        return attempts
 
 
 def new_policy(task: TaskDefinition) -> dict[str, Any] | None:
