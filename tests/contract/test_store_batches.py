@@ -203,3 +203,15 @@ def test_two_commits_of_one_run_are_stored_in_their_order(store: PersistenceAPI)
     assert store.commit_all([first, second, IterationChanges(run=other)]) == [None] * 3
     assert [stored_run(store, name).iterations for name in ("a", "b")] == [2, 2]
     assert [number for number, _ in store.get_history(WorkflowId("a"))] == [1, 2]
+
+
+def test_a_run_may_begin_and_end_in_one_batch(store: PersistenceAPI) -> None:
+    begun = IterationChanges(run=a_run("a", owner=store.owner_id), new_run=True)
+    begun.history.append(HistoryEvent(HistoryKind.RUN_PAUSED, 1))
+    ended = IterationChanges(
+        run=a_run("a", iterations=2), history=[HistoryEvent(HistoryKind.RUN_COMPLETED, 2)]
+    )
+    assert store.commit_all([begun, ended]) == [None, None]
+    assert stored_run(store, "a").iterations == 2
+    found = store.get_history(WorkflowId("a"))
+    assert [(number, [each.time for each in events]) for number, events in found] == [(1, [1]), (2, [2])]

@@ -40,7 +40,8 @@ class PostgresStore(SqlStore):
     def _described(self, rows: CommitRows, topics: Sequence[str]) -> str:
         """One document for the function; what is not to be done is left out of it.
 
-        A run that is in two of the commits is counted twice, found once, and so refused: a batch has each run once.
+        A batch has each run once. One that is in two of its commits is refused by a count or a key, and `commit_all`
+        then stores them one by one.
         """
         runs = {run.workflow_id: run_params(run) for run in rows.runs}
         started = [*rows.new_runs, *rows.children]
@@ -76,7 +77,7 @@ class PostgresStore(SqlStore):
             "attempts": tasks.attempts,
             "held": sum(1 for row in tasks.closed if row["owner"]),
             "published": rows.published,
-            "history": dict(rows.history),
+            "history": rows.history,
             "logs": rows.logs,
             "removed": rows.removed,
             "topics": topics,

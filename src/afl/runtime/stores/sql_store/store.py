@@ -215,10 +215,10 @@ class CommitRows:
         created = {step.id for step in changes.created_steps}
         self.created_steps += map(step_row, changes.created_steps)
         self.updated_steps += [step_values(step) for step in changes.updated_steps if step.id not in created]
-        self._add_tasks(changes)
         self.consumed_events += changes.consumed_events
         self.published += map(published_row, changes.published.values())
         self.logs += map(log_row, changes.logs)
+        self._add_tasks(changes)
         self.removed += map(_removal, changes.removed)
 
     def _add_run(self, run: RunDefinition, changes: IterationChanges) -> None:

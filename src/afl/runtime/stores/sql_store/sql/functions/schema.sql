@@ -201,8 +201,8 @@ begin
     if p ? 'history' then
         for added in
             insert into afl_history (workflow_id, number, events)
-            select h.key, coalesce((select max(number) from afl_history where workflow_id = h.key), 0) + 1, h.value
-            from jsonb_each_text(p -> 'history') as h
+            select h ->> 0, coalesce((select max(number) from afl_history where workflow_id = h ->> 0), 0) + 1, h ->> 1
+            from jsonb_array_elements(p -> 'history') as h
             returning workflow_id, number
         loop
             if added.number % 1000 = 0 then
