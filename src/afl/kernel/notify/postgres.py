@@ -160,17 +160,17 @@ class PostgresTransport(ServerTransport):
 
     def _receive(self, connection: psycopg.Connection) -> None:
         connection.pgconn.consume_input()
-        while found := connection.pgconn.notifies():
-            self._received(found.extra.decode(errors="replace"))
+        notes = iter(connection.pgconn.notifies, None)
+        self._received([note.extra.decode(errors="replace") for note in notes])
 
     def _notified(self, note: psycopg.Notify) -> None:
         """A notification that arrived during a statement of this connection."""
-        self._received(note.payload)
+        self._received([note.payload])
 
-    def _received(self, payload: str) -> None:
-        topic, _, sender = payload.partition(_SEPARATOR)
-        if sender != self._sender:  # those of this process were delivered at once
-            self.deliver([topic])
+    def _received(self, payloads: list[str]) -> None:
+        received = (payload.partition(_SEPARATOR) for payload in payloads)
+        # Those of this process were delivered at once.
+        self.deliver(topic for topic, _, sender in received if sender != self._sender)
 
 
 def _with_defaults(url: str) -> str:
