@@ -316,7 +316,12 @@ def test_runs_are_found_by_name_and_by_all_of_some_tags(store: PersistenceAPI) -
     assert found(tags=("team=data",), before="r2") == ["r1"]
     assert found(tags=("team=data",), prefix="r2") == ["r2"]
     assert found(text="NIGHT") == ["r1"]
-    assert store.are_over([WorkflowId("r1"), WorkflowId("gone")]) == {"r1": False}
+    by_id = store.get_runs_by_id([WorkflowId("r1"), WorkflowId("gone"), WorkflowId("r2")])
+    assert sorted((run.workflow_id, run.tags["team"], run.is_over) for run in by_id) == [
+        ("r1", "data", False),
+        ("r2", "data", False),
+    ]
+    assert store.get_runs_by_id([]) == []
     taken = store.take_run(WorkflowId("r1"), lease_ms=1000)
     assert taken is not None and taken.tags == both.tags
     assert [run.tags for run in store.take_runs([WorkflowId("r2")], lease_ms=1000)] == [one.tags]

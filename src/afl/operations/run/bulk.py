@@ -209,10 +209,11 @@ def bulk_prune(
     ids = [WorkflowId(run.workflow_id) for run, _ in hits[:limit]]
     if ids:
         store.delete_runs(wall_ms() + 1, len(ids), ids)
-    kept = store.are_over(ids)
+    left = {run.workflow_id for run in store.get_runs_by_id(ids)}
+    kept = [run for run in ids if run in left]
     failed = [BulkFailure(run, "its work elsewhere, or its parent, has not been told yet") for run in kept]
     # A run that is gone is no place to go on behind: what is left is found from the start, behind those that stay.
-    behind = next((run for run in reversed(ids) if run in kept), before)
+    behind = kept[-1] if kept else before
     more = len(hits) > limit and len(kept) < len(ids)
     return _result(PRUNE, len(ids) - len(kept), failed, behind or FROM_START if more else "", given)
 

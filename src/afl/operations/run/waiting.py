@@ -59,7 +59,6 @@ def wait_a_while(store: PersistenceAPI, run: str, timeout: LongPoll = 0) -> RunE
 
 
 MOST_RUNS = 1_000
-_FEW = 4  # so many are read at once, without asking first which of them are over
 
 
 @dataclass(frozen=True)
@@ -88,16 +87,9 @@ def wait_for_any(
 
 def ended_runs(store: PersistenceAPI, runs: Sequence[str]) -> RunEnds:
     """Those of some runs that are over, as of now."""
-    if len(runs) <= _FEW:
-        read = {run: store.get_run(WorkflowId(run)) for run in runs}
-        found = [run for run in read.values() if run is not None and run.is_over]
-        return RunEnds(
-            [_end(store, run) for run in found], [name for name, run in read.items() if run is None]
-        )
-    known = store.are_over([WorkflowId(run) for run in runs])
-    over = [store.get_run(run) for run, is_over in known.items() if is_over]
-    unknown = [run for run in runs if WorkflowId(run) not in known]
-    return RunEnds([_end(store, run) for run in over if run is not None], unknown)
+    found = {run.workflow_id: run for run in store.get_runs_by_id([WorkflowId(run) for run in runs])}
+    ended = [_end(store, run) for run in found.values() if run.is_over]
+    return RunEnds(ended, [run for run in runs if run not in found])
 
 
 def _end(store: PersistenceAPI, run: RunDefinition) -> RunEnd:

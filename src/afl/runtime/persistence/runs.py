@@ -46,8 +46,8 @@ class RunStore(Protocol):
     def find_runs(self, wanted: RunFilter = ANY_RUN) -> list[RunDefinition]:
         """The newest runs that match, newest first, inputs left out."""
 
-    def are_over(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, bool]:
-        """Whether each of these runs is over, in one round trip; those that are not there are left out."""
+    def get_runs_by_id(self, workflow_ids: Sequence[WorkflowId]) -> list[RunDefinition]:
+        """Those of these runs that are there, in one round trip, in any order, inputs left out."""
 
     def insert_run(self, run: RunDefinition) -> bool:
         """Store a new run that nobody holds, for any evaluator to begin; False if there is one of that id."""

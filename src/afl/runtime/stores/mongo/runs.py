@@ -93,10 +93,10 @@ class RunCollection(RunListCollection):
                 found.append({"$expr": {word: [took, bound]}})
         return found
 
-    def are_over(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, bool]:
+    def get_runs_by_id(self, workflow_ids: Sequence[WorkflowId]) -> list[RunDefinition]:
         named = {"uuid": {"$in": list(workflow_ids)}}
-        found = self._all("runs", named, projection={"uuid": 1, "ended": 1}) if workflow_ids else []
-        return {each["uuid"]: each["ended"] > 0 for each in found}
+        found = self._all("runs", named, projection={"inputs": 0}) if workflow_ids else []
+        return [run_from(each) for each in found]
 
     def insert_run(self, run: RunDefinition) -> bool:
         document = {**run_document(run), "lease_until": 0}

@@ -49,9 +49,9 @@ class RunTables(Tables):
     def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
         return [run_from(row) for row in self.database.select(Q.get_runs, state=state, limit=limit)]
 
-    def are_over(self, workflow_ids: Sequence[WorkflowId]) -> dict[WorkflowId, bool]:
-        rows = self.database.select(Q.are_over, ids=list(workflow_ids)) if workflow_ids else []
-        return {row["workflow_id"]: row["ended"] > 0 for row in rows}
+    def get_runs_by_id(self, workflow_ids: Sequence[WorkflowId]) -> list[RunDefinition]:
+        rows = self.database.select(Q.get_runs_by_id, ids=list(workflow_ids)) if workflow_ids else []
+        return [run_from(row) for row in rows]
 
     def insert_run(self, run: RunDefinition) -> bool:
         return self.notifying(lambda tx, notifications: self.insert_run_in(tx, notifications, run))
