@@ -133,8 +133,11 @@ def test_a_run_is_started_awaited_looked_at_and_found(place: Place, tmp_path: Pa
             assert await flow.query(handle.id, "asked") == {"answer": "SO?"}
             assert handle.id in [each.run for each in await flow.list(state="completed", workflow="Quiz")]
             assert await flow.list(since=datetime.now(UTC) + timedelta(hours=1)) == []
+            assert (await flow.get(handle.id[:-1])).id == handle.id
             with pytest.raises(NotFoundError):
                 await flow.get("nothing")
+            with pytest.raises(InputError, match="the id of the run is empty"):
+                await flow.get("")
 
     tell(story)
 
@@ -156,6 +159,23 @@ def test_the_same_id_is_the_same_run(place: Place) -> None:
             with pytest.raises(InputError, match="without spaces and slashes"):
                 await flow.start(QUIZ, id="a/b")
             assert len(await flow.list()) == 2
+
+    tell(story)
+
+
+def test_a_chosen_id_is_found_by_all_of_it_only(place: Place) -> None:
+    async def story() -> None:
+        async with place.client() as flow:
+            await flow.start(ORDER, order="10", id="order-10")
+            for reach in (
+                flow.get("order-1"),
+                flow.signal("order-1", "paid", {"amount": 9.5}),
+                flow.query("order-1", "stage"),
+                flow.approvals(run="order-1"),
+            ):
+                with pytest.raises(NotFoundError, match="no run order-1 in this store"):
+                    await reach
+            assert (await flow.get("order-10")).id == "order-10"
 
     tell(story)
 

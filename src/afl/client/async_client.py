@@ -122,7 +122,9 @@ class AsyncClient:
         return await handle.result(timeout=timeout)
 
     async def get(self, id: str) -> AsyncRunHandle:
-        """The handle of a run, by its id or a prefix of it. UnknownRun if there is none."""
+        """The handle of a run, by its id, or by a prefix of one that was generated. UnknownRun if there is none."""
+        if not id:
+            raise InputError("the id of the run is empty")
         found = await self._calls.call(wait_a_while, id)
         return AsyncRunHandle(self._calls, found.run, found.workflow)
 

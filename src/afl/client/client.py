@@ -123,7 +123,9 @@ class Client:
         return handle.result(timeout=timeout)
 
     def get(self, id: str) -> RunHandle:
-        """The handle of a run, by its id or a prefix of it. UnknownRun if there is none."""
+        """The handle of a run, by its id, or by a prefix of one that was generated. UnknownRun if there is none."""
+        if not id:
+            raise InputError("the id of the run is empty")
         found = self._calls.call(wait_a_while, id)
         return RunHandle(self._calls, found.run, found.workflow)
 

@@ -39,10 +39,15 @@ def sortable_id() -> str:
         return _head_text + _PAIRS[_last & 1023]
 
 
+def is_sortable(name: str) -> bool:
+    """Whether it has the form of a sortable id."""
+    return len(name) == 26 and set(name) <= _LETTERS
+
+
 def time_of(name: str) -> int | None:
     """When a sortable id was made, in milliseconds since 1970; it may have a word before it. None for other ids."""
     tail = name[-26:]
-    if len(tail) < 26 or not set(tail) <= _LETTERS:
+    if not is_sortable(tail):
         return None
     number = 0
     for letter in tail[:10]:

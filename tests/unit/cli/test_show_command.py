@@ -54,9 +54,9 @@ def test_the_beginning_of_an_id_is_enough_and_none_is_the_latest(
 def test_the_beginning_of_several_ids_is_not_enough(afl: Afl, doubling: str, agents: str) -> None:
     first = start(afl, doubling, "-i", "n=5", "-a", agents)
     second = start(afl, doubling, "-i", "n=6", "-a", agents)
-    done = afl("show", "0")
+    done = afl("show", first[:4])
     assert done.code == 1
-    assert "2 runs start with 0" in done.err
+    assert f"2 runs start with {first[:4]}" in done.err
     assert first in done.err and second in done.err
 
 

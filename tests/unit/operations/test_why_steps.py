@@ -227,13 +227,15 @@ def test_an_unknown_step(store: MemoryStore) -> None:
 
 
 def test_an_unknown_id_and_one_that_several_have(store: MemoryStore) -> None:
-    begin(store)
+    shared = begin(store)[:4]
     with pytest.raises(UnknownSubject, match="afl list"):
         why(store, "zzz")
     with pytest.raises(UnknownSubject):
         why(store, "")
-    with pytest.raises(InputError, match=r"2 things start with 0: run 0.*, task 0.*; write more of the id"):
-        why(store, "0")
+    with pytest.raises(
+        InputError, match=rf"2 things start with {shared}: run 0.*, task 0.*; write more of the id"
+    ):
+        why(store, shared)
 
 
 REPEAT = """namespace t {

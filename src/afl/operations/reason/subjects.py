@@ -13,7 +13,7 @@ from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.near_names import near_name
 from afl.operations.run import run_store
 from afl.runtime.entities import RunDefinition, ServerDefinition, TaskDefinition
-from afl.runtime.persistence import PersistenceAPI, RunFilter, TaskFilter
+from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program import paths
 from afl.runtime.program.cache import ProgramCache
 from afl.runtime.program.program import Program
@@ -84,7 +84,7 @@ def _exact(store: PersistenceAPI, name: str) -> Subject | None:
 
 def _beginning(store: PersistenceAPI, prefix: str) -> list[Subject]:
     return [
-        *store.find_runs(RunFilter(prefix=prefix, limit=_SHOWN + 1)),
+        *run_store.with_prefix(store, prefix, _SHOWN + 1),
         *store.find_tasks(TaskFilter(prefix=prefix, limit=_SHOWN + 1)),
         *(server for server in store.get_all_servers() if server.uuid.startswith(prefix)),
     ]

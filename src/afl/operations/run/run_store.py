@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError, NotFoundError
+from afl.kernel.ids import is_sortable
 from afl.kernel.settings import Settings
 from afl.operations.store_file import require_file
 from afl.runtime.entities import RunDefinition
@@ -15,6 +16,7 @@ from afl.runtime.store import open_store
 from afl.runtime.types import WorkflowId
 
 _LISTED_RUNS = 5
+_SHORTEST_PREFIX = 2
 
 
 class UnknownRun(NotFoundError, hint="`afl list` lists the runs; check --store too."):
@@ -46,7 +48,7 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
 
 
 def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
-    """The run of an id, or of a prefix that only it has; without a name the latest that is no child run."""
+    """The run of an id, or of a generated id's prefix that only it has; without a name the latest that is no child."""
     if name is None:
         latest = store.find_runs(RunFilter(roots=True, limit=1))
         if not latest:
@@ -55,7 +57,7 @@ def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
     exact = store.get_run(WorkflowId(name))
     if exact is not None:
         return exact
-    matches = store.find_runs(RunFilter(prefix=name, limit=_LISTED_RUNS + 1)) if name else []
+    matches = with_prefix(store, name, _LISTED_RUNS + 1)
     if not matches:
         raise UnknownRun(name, store.find_runs(RunFilter(limit=_LISTED_RUNS)))
     if len(matches) > 1:
@@ -66,3 +68,11 @@ def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
     if found is None:
         raise UnknownRun(name, [])
     return found
+
+
+def with_prefix(store: PersistenceAPI, prefix: str, limit: int) -> list[RunDefinition]:
+    """The runs whose generated id begins so. One that somebody chose is found by all of it: order-1 is not order-10."""
+    if len(prefix) < _SHORTEST_PREFIX:
+        return []
+    found = store.find_runs(RunFilter(prefix=prefix, limit=limit))
+    return [run for run in found if is_sortable(run.workflow_id)]
