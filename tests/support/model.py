@@ -6,7 +6,7 @@ block from top to bottom gives what any order of completion must give: that is w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import count
 from typing import Any
@@ -26,6 +26,7 @@ from support.model_program import (
     policy,
     shown,
     without_bodies,
+    yielded_names,
 )
 from support.model_values import Failure, Json, Passed, Problem, Scope, Step, fits, truth, value_of
 
@@ -72,6 +73,7 @@ class Model:
         """Everything after the arguments: mixins, outside work, bodies, capture, catch. Yields for owners above."""
         above: list[Yield] = []
         own: list[Yield] = []
+        loops: list[Json] = []
         owners = owners_of(name, declared, statement)
         try:
             self._mix_in(step, declared, path)
@@ -83,7 +85,10 @@ class Model:
             bodies, inline = bodies_of(declared, statement)
             outcome = Outcome()
             for body in bodies:
-                outcome.add(self._block(body, step, name, owners, scope if inline else None, path))
+                ended = self._block(body, step, name, owners, scope if inline else None, path)
+                outcome.add(ended)
+                if "foreach" in body and ended.failure is None:
+                    loops.append(body)
             own, above = split(outcome.yields)
             step.failure = outcome.failure
         except Problem as problem:
@@ -96,7 +101,7 @@ class Model:
             above += further
             step.failure = caught.failure
         if step.failure is None:
-            self._capture(step, declared, own)
+            self._capture(step, declared, own, loops)
         return above
 
     def _mix_in(self, step: Step, declared: Json, path: Path) -> None:
@@ -120,11 +125,17 @@ class Model:
             raise Passed(failure)
         step.params = {**step.params, **mixed}
 
-    def _capture(self, step: Step, declared: Json, own: list[Yield]) -> None:
+    def _capture(self, step: Step, declared: Json, own: list[Yield], loops: Sequence[Json] = ()) -> None:
+        """The returns of a step; `loops` are its foreach blocks that completed."""
         step.returns.update(merged(own))
+        lists = set(yielded_names(list(loops)))
         for each in declared.get("returns", []):
-            if "default" in each and each["name"] not in step.returns:
+            if each["name"] in step.returns:
+                continue
+            if "default" in each:
                 step.returns[each["name"]] = value_of(each["default"], Scope(step.params))
+            elif isinstance(each["type"], dict) and each["name"] in lists:
+                step.returns[each["name"]] = []
 
     def _catch(self, catch: Json, step: Step, name: str, owners: Owners, scope: Scope, path: Path) -> Outcome:
         assert step.failure is not None

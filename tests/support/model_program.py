@@ -35,6 +35,17 @@ def names_in(node: Any) -> Iterator[str]:
             yield from names_in(list(node.values()))
 
 
+def yielded_names(node: Any) -> Iterator[str]:
+    """The names that the yields below a node give."""
+    if isinstance(node, list):
+        for each in node:
+            yield from yielded_names(each)
+    elif isinstance(node, dict):
+        if node.get("type") == "YieldStmt":
+            yield from (arg["name"] for arg in node["call"].get("args", []))
+        yield from yielded_names(list(node.values()))
+
+
 def without_bodies(node: Json) -> Json:
     return {key: value for key, value in node.items() if key not in ("body", "catch")}
 

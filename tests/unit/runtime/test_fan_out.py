@@ -41,6 +41,19 @@ workflow Crawl(urls: [String]) => (pages: [String], lost: Long) andThen {
     sys.assert(len(all.failures) <= 3)
     yield Crawl(pages = all.pages, lost = len(all.failures))
 }
+workflow Chosen(urls: [String])
+    => (pages: [String], tried: Int, more: [String] = ["one"], best: String)
+    andThen foreach url in $.urls {
+        found = Found(url) andThen when {
+            case url == "wanted" => {
+                got = Fetch(url)
+                yield Chosen(pages = [got.page], more = [], best = got.page)
+            }
+            case _ => { }
+        }
+        yield Chosen(tried = 1)
+    }
+facet Found(url: String)
 workflow Both(urls: [String]) => (pages: [String], failures: [sys.Failure])
     andThen foreach url in $.urls collect failures {
         inner = Pages(urls = [url, "good"])
@@ -173,7 +186,14 @@ def test_failures_are_values_and_yields_of_failed_elements_do_not_count(web: Web
 
 def test_without_failures_there_is_an_empty_list(web: Web) -> None:
     assert web.outputs(web.begin("Pages", urls=["a"])) == {"pages": ["<beside>"], "failures": []}
-    assert web.outputs(web.begin("Pages", urls=[])) == {"failures": []}
+    assert web.outputs(web.begin("Pages", urls=[])) == {"pages": [], "failures": []}
+
+
+def test_a_list_that_no_element_yields_to_is_empty(web: Web) -> None:
+    assert web.outputs(web.begin("Some", urls=[])) == {"pages": []}
+    assert web.outputs(web.begin("Crawl", urls=[])) == {"pages": [], "lost": 0}
+    assert web.outputs(web.begin("Chosen", urls=["a", "b"])) == {"pages": [], "tried": 1, "more": ["one"]}
+    assert web.outputs(web.begin("Chosen", urls=["a", "wanted"]))["pages"] == ["<wanted>"]
 
 
 def test_failures_over_a_map_have_the_entry(web: Web) -> None:

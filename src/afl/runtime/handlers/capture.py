@@ -9,6 +9,7 @@ from afl.runtime.errors import StepFailure
 from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.handlers.base import PassThroughHandler, StateHandler
 from afl.runtime.program import paths
+from afl.runtime.program.block import StatementDefinition
 from afl.runtime.program.declaration import constant_context
 from afl.runtime.program.dependency import DependencyGraph
 from afl.runtime.step import StepDefinition
@@ -37,11 +38,26 @@ class StatementCaptureBeginHandler(StateHandler):
         for name, value in merged.items():
             self.step.attributes.returns[name] = AttributeValue(name, value)
         self._default_returns()
+        self._empty_lists(statement)
         return self.transition()
 
     def _default_returns(self) -> None:
         for name, value in default_returns(self.step, self.context).items():
             self.step.attributes.set_return(name, value)
+
+    def _empty_lists(self, statement: StatementDefinition | None) -> None:
+        """A list that a foreach yields to is empty if none of its elements did."""
+        called, returns = self.context.declaration(self.step), self.step.attributes.returns
+        fields = (called.returns or ()) if called is not None else ()
+        lists = {each.name for each in fields if not isinstance(each.type, str) and each.name not in returns}
+        if not lists:
+            return
+        for position, graph in enumerate(self.context.program.bodies_of(statement)):
+            block = self.context.known_step(paths.child(self.step.id, str(position)))
+            if graph.iterable is not None and block is not None and block.is_complete:
+                yields = (each for each in graph.every_statement() if each.is_yield)
+                for name in lists.intersection(name for each in yields for name, _ in each.bindings):
+                    self.step.attributes.set_return(name, [])
 
 
 def default_returns(step: StepDefinition, context: ExecutionContext) -> dict[str, Any]:
