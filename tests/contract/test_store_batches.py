@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -29,6 +30,13 @@ from afl.runtime.states import EventState, StepState
 from afl.runtime.types import EventId, StepId, WorkflowId
 
 NAMES = ("a", "b", "c")
+
+
+def random_text(length: int) -> str:
+    """One that does not become shorter by compression."""
+    return random.Random(1).randbytes(length // 2).hex()
+
+
 CHILDREN = {"a": ("a-child",), "b": (), "c": ("c-child", "c-other")}
 
 
@@ -179,6 +187,36 @@ def test_a_value_that_cannot_be_stored_refuses_its_run_alone(store: PersistenceA
     problems = store.commit_all(batch)
     assert [type(problem) for problem in problems] == [type(None), type(None), PayloadError]
     assert [stored_run(store, name).is_over for name in NAMES] == [True, True, False]
+
+
+def test_a_name_that_cannot_be_stored_refuses_its_run_at_most(store: PersistenceAPI) -> None:
+    runs = [begin_one(store, each) for each in NAMES]
+    batch = [changes_of(store, run, n) for n, run in enumerate(runs, 1)]
+    batch[1].created_tasks[0].task_list_name = random_text(9_000)
+    problems = store.commit_all(batch)
+    assert isinstance(problems[1], PayloadError | None)
+    assert [stored_run(store, each).is_over for each in NAMES] == [True, problems[1] is None, True]
+    assert problems[0] is problems[2] is None
+
+
+def test_of_two_that_start_the_same_child_the_first_has_it(store: PersistenceAPI) -> None:
+    runs = [begin_one(store, each) for each in NAMES]
+    batch = [changes_of(store, run, n) for n, run in enumerate(runs, 1)]
+    for changes in batch[:2]:
+        changes.created_runs.append(a_run("shared", parent_step=f"{changes.created_steps[0].id}"))
+    assert [type(each) for each in store.commit_all(batch)] == [type(None), FencedError, type(None)]
+    assert [stored_run(store, each).is_over for each in NAMES] == [True, False, True]
+    assert stored_run(store, "shared").parent_step == "a/new"
+
+
+def test_a_child_with_tags_is_started_again_by_its_parent(store: PersistenceAPI) -> None:
+    parent = begin(store, "a")
+    child = a_run("child", parent_step="a/new", parent_told=1, tags={"team": "data"})
+    assert store.insert_run(child)
+    child.parent_told = 0
+    store.commit(IterationChanges(run=parent, created_runs=[child]))
+    assert stored_run(store, "child").parent_told == 0
+    assert [each.workflow_id for each in store.find_runs(RunFilter(tags=("team=data",)))] == ["child"]
 
 
 def test_a_new_run_whose_id_is_taken_is_refused_alone(store: PersistenceAPI) -> None:

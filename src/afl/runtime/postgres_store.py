@@ -31,8 +31,11 @@ class PostgresStore(SqlStore):
             return
         sent = self.notifier.sent_by_commit()
         payloads = self.notifier.payloads(sorted(rows.topics)) if sent else ()
-        self.database.atomic(Q.commit, batch=self._described(rows, payloads))
-        self.notifier.after_commit(rows.topics, sent=sent)
+        described = self._described(rows, payloads)
+        try:
+            self.database.atomic(Q.commit, batch=described)
+        finally:  # it may have committed although the reply was lost, and a needless notification does no harm
+            self.notifier.after_commit(rows.topics, sent=sent)
 
     def _write(self, tx: Transaction, rows: CommitRows) -> None:
         tx.one(Q.commit, batch=self._described(rows, ()))

@@ -175,6 +175,8 @@ def test_a_facet_of_ones_own_with_that_name_is_no_policy(store: MemoryStore) -> 
         ("Concurrency(null, limit = 1)", "Concurrency: the key is"),
         ("Retry(2, on = $.j)", "Retry: on is 5; expected a list of names of error types"),
         ("TaskList($.j)", "TaskList: the name is 5; expected a text"),
+        (f'TaskList("{"x" * 513}")', f"TaskList: the name is '{'x' * 80}'; expected 1 to 512 characters"),
+        ('Concurrency("a\\nb", limit = 1)', "Concurrency: the key is 'a\\nb'; expected 1 to 512 characters"),
         ("Concurrency($.j, limit = 1)", "Concurrency: the key is 5; expected a text"),
         ("Timeout(hours = 1000000)", "Timeout: its sum in milliseconds is 3600000000000; expected at most"),
         ("Priority(9223372036854775807)", "Priority: n is 9223372036854775807; expected at most"),

@@ -40,9 +40,9 @@ def failure(error: Exception, doing: str, store: str) -> StoreError | PayloadErr
     text = str(error).strip().partition("\n")[0]
     if isinstance(error, psycopg.Error) and error.sqlstate == FENCED:
         return FencedError(f"{doing}: {text}")
-    if isinstance(error, psycopg.IntegrityError):
+    if isinstance(error, psycopg.IntegrityError | errors.CardinalityViolation):
         return StoreConflict(f"{doing}: {text}")
-    if isinstance(error, psycopg.DataError | UnicodeEncodeError):
+    if isinstance(error, psycopg.DataError | UnicodeEncodeError | errors.ProgramLimitExceeded):
         return PayloadError(f"{doing}: a value does not fit the store: {text}")
     if isinstance(error, errors.ReadOnlySqlTransaction):
         return StoreError(

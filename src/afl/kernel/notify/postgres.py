@@ -28,8 +28,14 @@ _BUSY_SECONDS = 0.025  # so at most 40 commits a second of a process wait for th
 _SEND_SECONDS = 0.005  # how long after the last ones, if not later, the next are sent
 _SEPARATOR = "\t"  # is in no topic
 _Q = queries("afl.kernel.notify", "sql")
-# A server that does not answer is noticed within half a minute.
-_DEFAULTS = {"connect_timeout": 5, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 3}
+# A server that does not answer is noticed within half a minute, also while something is sent to it.
+_DEFAULTS = {
+    "connect_timeout": 5,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 20_000,
+}
 
 
 class PostgresTransport(ServerTransport):

@@ -198,8 +198,6 @@ def _human(task: TaskDefinition, values: Mapping[str, Any]) -> None:
 
 def _signal(task: TaskDefinition, values: Mapping[str, Any]) -> None:
     _bridge(task, "Signal", values)
-    if not is_name(values["name"]):
-        raise _bad("Signal", f"the name is {values['name'][:80]!r}; expected {A_NAME}")
 
 
 def _bridge(task: TaskDefinition, bridge: str, values: Mapping[str, Any]) -> None:
@@ -222,6 +220,8 @@ def _word(policy: str, name: str, value: Any) -> str:
         raise _bad(policy, f"the {name} is {value!r}; expected a text")
     if not value:
         raise _bad(policy, f"the {name} is empty")
+    if not is_name(value):
+        raise _bad(policy, f"the {name} is {value[:80]!r}; expected {A_NAME}")
     return value
 
 

@@ -141,9 +141,6 @@ class TaskTables(Tables):
     def finish(self, outcomes: Sequence[Outcome]) -> list[bool]:
         def work(tx: Transaction, notifications: Notifications) -> list[bool]:
             done = [_finish(tx, outcome) for outcome in outcomes]
-            promote(
-                tx, (each.task.concurrency_key for each in outcomes if each.task is not None), notifications
-            )
             if any(done):
                 notifications.add(tx, RUNS_TOPIC)
             kept = [each for ok, each in zip(done, outcomes, strict=True) if ok]
@@ -151,6 +148,8 @@ class TaskTables(Tables):
             write_attempts(tx, notifications, ended_attempts(each.task for each in kept))
             if any(ok and leaves_word(each) for ok, each in zip(done, outcomes, strict=True)):
                 notifications.add(tx, CANCEL_TOPIC)
+            keys = (each.task.concurrency_key for each in outcomes if each.task is not None)
+            promote(tx, keys, notifications)
             return done
 
         return self.notifying(work)

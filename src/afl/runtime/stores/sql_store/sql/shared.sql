@@ -830,7 +830,7 @@ update afl_runs set tags = :tags where workflow_id = :workflow_id
 -- name: delete_tag
 delete from afl_tags where workflow_id = :workflow_id and substr(tag, 1, length(:prefix)) = :prefix
 -- name: insert_tag
-insert into afl_tags (tag, workflow_id) values (:tag, :workflow_id)
+insert into afl_tags (tag, workflow_id) values (:tag, :workflow_id) on conflict (tag, workflow_id) do nothing
 -- name: start_run
 insert into afl_runs (
     workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, iterations, waiting, settled,
