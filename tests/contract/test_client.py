@@ -7,11 +7,12 @@ import sqlite3
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import psycopg
+import pydantic
 import pytest
 from psycopg.rows import dict_row
 from support.clients import opened_client
@@ -159,6 +160,61 @@ def test_the_same_id_is_the_same_run(place: Place) -> None:
             with pytest.raises(InputError, match="without spaces and slashes"):
                 await flow.start(QUIZ, id="a/b")
             assert len(await flow.list()) == 2
+
+    tell(story)
+
+
+SHAPES = """
+schema Item { sku: String, count: Int }
+event facet Look(given: Json) => (seen: Json)
+workflow Shapes(item: Item, items: [Item], day: String, sizes: [Int], given: Json) => (seen: Json) andThen {
+    looked = Look(given = #{"item": $.item, "items": $.items, "day": $.day, "sizes": $.sizes, "given": $.given})
+    yield Shapes(seen = looked.seen)
+}
+"""
+
+
+@dataclass
+class Item:
+    sku: str
+    count: int
+
+
+class Model(pydantic.BaseModel):
+    sku: str
+    count: int
+
+
+def test_inputs_are_what_python_has_and_handlers_get_what_is_stored(place: Place) -> None:
+    inputs: dict[str, Any] = {
+        "item": Item("a", 1),
+        "items": (Model(sku="b", count=2),),
+        "day": date(2026, 11, 18),
+        "sizes": (1, 2),
+        "given": {1: Path("x"), "set": {7}},
+    }
+    plain = {
+        "item": {"sku": "a", "count": 1},
+        "items": [{"sku": "b", "count": 2}],
+        "day": "2026-11-18",
+        "sizes": [1, 2],
+        "given": {"1": "x", "set": [7]},
+    }
+
+    def look(given: Any) -> dict[str, Any]:
+        assert given == plain
+        return {"seen": [Model(sku="c", count=len(given))]}
+
+    async def story() -> None:
+        async with place.working({"Look": look}) as flow:
+            result = await flow.run(SHAPES, inputs=inputs, id="shapes", timeout=30)
+            assert result == {"seen": [{"sku": "c", "count": 5}]}
+            again = await flow.start(SHAPES, inputs=inputs, id="shapes")
+            assert again.id == "shapes"
+            with pytest.raises(InputError, match="type object has no JSON form"):
+                await flow.start(SHAPES, inputs=inputs | {"given": object()})
+            with pytest.raises(InputError, match=r"id is '5'|id: Expected .str."):
+                await flow.start(SHAPES, inputs=inputs, id=5)  # type: ignore[arg-type]
 
     tell(story)
 

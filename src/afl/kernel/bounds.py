@@ -58,9 +58,11 @@ def is_name(value: str, *, but: str = "") -> bool:
 A_RUN_ID = f"at most {LONGEST_RUN_ID} printable characters, without spaces and slashes"
 
 
-def is_run_id(value: str) -> bool:
-    """Whether a text can be the id of a run: ids of steps and addresses of pages begin with it."""
-    return 0 < len(value) <= LONGEST_RUN_ID and value.isprintable() and not set(value) & {" ", "/"}
+def is_run_id(value: Any) -> bool:
+    """Whether it can be the id of a run: ids of steps and addresses of pages begin with it."""
+    if not isinstance(value, str) or not 0 < len(value) <= LONGEST_RUN_ID:
+        return False
+    return value.isprintable() and not set(value) & {" ", "/"}
 
 
 def check_name(value: Any, what: str) -> str:

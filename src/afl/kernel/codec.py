@@ -1,12 +1,13 @@
 """One codec for everything that is stored or sent: JSON text, by msgspec.
 
 Stored values are plain data: null, booleans, integers, finite floats, strings, lists and maps with string keys.
-Dataclasses encode to maps, and `decode_as` builds them again.
+Dataclasses and pydantic models encode to maps, paths to texts, and `decode_as` builds dataclasses again.
 """
 
 from __future__ import annotations
 
 import math
+from pathlib import PurePath
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,8 +18,18 @@ T = TypeVar("T")
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 
+
+def plain(value: Any) -> Any:
+    """A value that msgspec does not know, as one that it knows; for its `enc_hook`."""
+    if hasattr(type(value), "model_dump"):  # a pydantic model
+        return value.model_dump(mode="json")
+    if isinstance(value, PurePath):
+        return str(value)
+    raise TypeError(f"a value of type {type(value).__name__} has no JSON form; use its fields, or a text")
+
+
 _limit = MAX_PAYLOAD_BYTES
-_encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder(enc_hook=plain).encode
 _ordered_encoder = msgspec.json.Encoder(order="deterministic")
 _decode = msgspec.json.Decoder().decode
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from afl.kernel import codec
 from afl.kernel.errors import PayloadError
 from afl.runtime.errors import StepFailure
 
@@ -32,8 +33,11 @@ def convert(value: Any, kind: Any, *, strict: bool = True) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A value as plain data."""
-    return msgspec.to_builtins(value, enc_hook=_plain)
+    """A value as plain data; PayloadError for one that has no JSON form."""
+    try:
+        return msgspec.to_builtins(value, enc_hook=_plain)
+    except TypeError as error:
+        raise PayloadError(str(error)) from error
 
 
 def schemas(kinds: list[Any], *, reference: str = REFERENCE) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -45,9 +49,7 @@ def schemas(kinds: list[Any], *, reference: str = REFERENCE) -> tuple[list[dict[
 def _plain(value: Any) -> Any:
     if isinstance(value, StepFailure):
         return value.to_dict()
-    if _is_model(type(value)):
-        return value.model_dump(mode="json")
-    raise NotImplementedError(f"{type(value).__name__} is not plain data")
+    return codec.plain(value)
 
 
 def _built(kind: type[Any], value: Any) -> Any:

@@ -190,7 +190,7 @@ def submit(
 def check_run_id(id: str) -> None:
     """InputError for what cannot be the id of a run; an empty one is made up."""
     if id and not is_run_id(id):
-        raise InputError(f"the id is {id[:80]!r}; expected {A_RUN_ID}")
+        raise InputError(f"the id is {str(id)[:80]!r}; expected {A_RUN_ID}")
 
 
 def new_run(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from afl.kernel import codec
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, PayloadError
 from afl.runtime.program.declaration import constant_context
 from afl.runtime.program.program import Program
 from afl.runtime.program.values import misfit, unknown_name
@@ -22,10 +22,9 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
         raise InputError(
             f"workflow {workflow.name}: the inputs are a map of names to values, got {inputs!r:.80}"
         )
-    codec.encode(inputs, what="the input map")
-    values = dict(inputs)
+    values = _plain(inputs)
     declared = {param.name: param for param in workflow.params}
-    problems = [unknown_name("input", name, declared) for name in inputs if declared and name not in declared]
+    problems = [unknown_name("input", name, declared) for name in values if declared and name not in declared]
     for name, param in declared.items():
         if name in values:
             problem = misfit(values[name], param.type, program.schemas, f"input '{name}'")
@@ -38,3 +37,13 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
     if problems:
         raise InputError(f"workflow {workflow.name}: {'; '.join(problems)}")
     return values
+
+
+def _plain(inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs as every handler gets them: dates, dataclasses, models and the like as the JSON that is stored."""
+    try:
+        return codec.decode_map(codec.encode(inputs, what="the input map"))
+    except PayloadError:
+        for name, value in inputs.items():
+            codec.encode(value, what=f"input '{name}'")  # says which it is
+        raise
