@@ -43,7 +43,8 @@ class Worker(ABC):
         return self._offer.names
 
     def __enter__(self) -> Worker:
-        self._begin()
+        # Prepared on the thread: a loop that runs here is blocked by this block, and no loop for handlers.
+        self._begin(lambda: self._prepare()())
         self._up.wait()
         self._check()
         return self
@@ -53,7 +54,7 @@ class Worker(ABC):
         self._check()
 
     async def __aenter__(self) -> Worker:
-        self._begin()  # here, so that the handlers know this loop
+        self._begin(self._prepare())  # here, so that the handlers know this loop
         await asyncio.to_thread(self._up.wait)
         self._check()
         return self
@@ -70,12 +71,10 @@ class Worker(ABC):
     def _stop(self) -> None:
         """Let that end soon."""
 
-    def _begin(self) -> None:
-        prepared = self._prepare()
-
+    def _begin(self, working: Callable[[], None]) -> None:
         def work() -> None:
             try:
-                prepared()
+                working()
             except BaseException as error:
                 self._problem = error
             finally:
