@@ -31,16 +31,29 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     assert path.read_text().startswith("Dear reader")
 
 
-def test_a_database_of_another_program(tmp_path: Path) -> None:
+def test_a_document_of_another_program(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
     connection = sqlite3.connect(path)
+    connection.execute("pragma application_id = 252006673")
     connection.execute("create table bookmarks (url text)")
     connection.close()
-    refused(f"sqlite:///{path}", StoreCorrupt, str(path), "another program", "bookmarks")
+    refused(f"sqlite:///{path}", StoreCorrupt, str(path), "another program", "252006673")
     connection = sqlite3.connect(path)
     tables = connection.execute("select name from sqlite_master").fetchall()
     connection.close()
     assert tables == [("bookmarks",)]
+
+
+def test_our_tables_are_added_to_the_database_of_an_application(tmp_path: Path) -> None:
+    path = tmp_path / "app.db"
+    connection = sqlite3.connect(path)
+    connection.execute("create table orders (id text)")
+    connection.execute("insert into orders values ('o-1')")
+    connection.commit()
+    with connect(f"sqlite:///{path}") as database:
+        make_notes(database)
+    assert connection.execute("select id from orders").fetchall() == [("o-1",)]
+    connection.close()
 
 
 def test_a_damaged_database_is_named_when_the_damage_is_met(sqlite_url: str) -> None:

@@ -11,8 +11,10 @@ import sqlite3
 import threading
 from collections import deque
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TypeVar
+from urllib.parse import quote
 
 from afl.kernel.boot import boot_id
 from afl.kernel.clock import steady_ms, wall_ms
@@ -33,6 +35,7 @@ IDLE_READERS = 8
 _FOREIGN_WAIT_SECONDS = 60.0
 _WRITER_WAIT_MS = 250  # then it looks how long it has waited in all
 _SEEN_EVERY_MS = 60_000
+_CLOCK = "afl_clock"
 
 
 class SqliteFile:
@@ -284,19 +287,33 @@ def _known_clock(tx: Transaction, path: str) -> _Clock | None:
 
 
 def _has_clock(tx: Transaction, path: str) -> bool:
+    """Whether our tables are there. They may be added to the tables of an application, but not to a file format."""
     tables = {row["name"] for row in tx.all(Q.tables)}
-    if tables and "afl_clock" not in tables:
+    if _CLOCK in tables:
+        return True
+    known = tx.one(Q.application_id)
+    if known is not None and known["application_id"] != 0:
         raise StoreCorrupt(
-            f"{path} is the SQLite database of another program (it has a table {min(tables)}); "
+            f"{path} is a document of another program (its application_id is {known['application_id']}); "
             "name another file"
         )
-    return bool(tables)
+    return False
+
+
+def foreign_table(path: str) -> str:
+    """A table of a database that has none of ours; empty if it is a store, or there is nothing to be read yet."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True)) as connection:
+            tables = {name for (name,) in connection.execute(Q.tables.sqlite)}
+    except sqlite3.Error:  # what is wrong with it is said when it is opened
+        return ""
+    return min(tables) if tables and _CLOCK not in tables else ""
 
 
 def _next_shift(tx: Transaction, path: str) -> int:
     """The shift of a clock that was last seen in another boot of the machine."""
     if not _has_clock(tx, path):
-        raise StoreCorrupt(f"{path} is empty; name another file")
+        raise StoreCorrupt(f"{path} has no tables of AgentFlow; name another file")
     last = tx.one(Q.read_clock)
     return max(wall_ms(), last["seen"] if last is not None else 0) - steady_ms()
 

@@ -16,6 +16,7 @@ from afl.kernel.settings import Settings
 from afl.operations.doctor import sqlite_files, store_checks
 from afl.operations.doctor.store_checks import Finding, Level, error, note, tables_fit
 from afl.operations.run.run_store import opened
+from afl.operations.store_file import require_file
 
 Begin = Callable[[str], None]
 _NATS = ("nats", "tls")
@@ -62,6 +63,7 @@ class Diagnosis:
     def _database(self, kind: str) -> Iterator[Finding]:
         found: list[Finding] = []
         try:
+            require_file(self.settings.store)
             with closing(connect(self.settings.store)) as database:
                 if kind != "sqlite":
                     found += self._guarded("server", lambda: _postgres(database))

@@ -4,6 +4,9 @@
 -- name: tables
 select name from sqlite_master where type = 'table'
 
+-- name: application_id
+select application_id from pragma_application_id
+
 -- name: create_clock
 create table afl_clock (
     one integer primary key check (one = 1),
