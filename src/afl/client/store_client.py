@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from afl.kernel.error_text import error_text
-from afl.kernel.errors import Forbidden
+from afl.kernel.errors import Forbidden, StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.operations import audit
 from afl.operations.catalog import operation_of
@@ -84,7 +84,9 @@ class StoreClient:
                 bound.arguments[next(iter(bound.arguments))] = given
                 result = function(*bound.args, **bound.kwargs)
         except Exception as error:
-            self._note(operation, subject, audit.FAILED, error_text(error))
+            # A store that does not answer takes no note either, and would be waited for again.
+            if not (operation.needs is Needs.STORE and isinstance(error, StoreUnavailable)):
+                self._note(operation, subject, audit.FAILED, error_text(error))
             raise
         self._note(operation, subject or str(getattr(result, operation.subject, "")), audit.DONE)
         return result

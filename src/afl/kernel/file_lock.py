@@ -108,6 +108,8 @@ class LockHolder:
         """`process 4711 (python -m afl agent desk; stopped)`."""
         if self.pid == HIDDEN:
             return "a process that cannot be seen from here (of another container?)"
+        if self.pid == os.getpid():  # our own writes queue for one connection: this one is the application's
+            return "another connection of this process"
         details = "; ".join(filter(None, (self.command, self.state)))
         return f"process {self.pid} ({details})" if details else f"process {self.pid}"
 
@@ -116,6 +118,8 @@ class LockHolder:
         """What to do about it."""
         if self.pid == HIDDEN:
             return "end that process; a store that containers share belongs on PostgreSQL"
+        if self.pid == os.getpid():
+            return "commit or roll back its transaction, or pass that connection to `start` as connection="
         if self.is_stopped:
             return f"continue it with `kill -CONT {self.pid}`, or end it with `kill -KILL {self.pid}`"
         return f"wait for it, or end it with `kill {self.pid}`"

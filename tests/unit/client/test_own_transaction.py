@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import afl
-from afl.kernel.errors import StoreCorrupt
+from afl.kernel.errors import StoreCorrupt, StoreUnavailable
 from afl.kernel.settings import Settings
+from afl.operations import audit
 from afl.operations.run.run_store import opened
 
 SOURCE = "workflow W(x: Int) => (y: Int) andThen { yield W(y = $.x) }"
@@ -42,3 +43,17 @@ def test_who_only_looks_adds_no_tables_to_the_database_of_an_application(tmp_pat
         ):
             pass
         assert own.execute("select name from sqlite_master").fetchall() == [("orders",)]
+
+
+def test_a_forgotten_connection_is_named_after_one_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = Settings(store=f"sqlite:///{tmp_path}/app.db", lock_timeout_ms=300)
+    noted: list[object] = []
+    with afl.connect(settings=settings) as flow, closing(sqlite3.connect(tmp_path / "app.db")) as own:
+        flow.list()
+        own.execute("create table orders (id text)")
+        own.execute("insert into orders values ('o-1')")
+        monkeypatch.setattr(audit, "note", lambda *given: noted.append(given))  # it would wait as long again
+        with pytest.raises(StoreUnavailable, match="another connection of this process .* connection=") as caught:
+            flow.start(SOURCE, x=1)
+    assert "kill" not in str(caught.value)
+    assert noted == []
