@@ -141,3 +141,11 @@ def test_a_model_stands_in_a_map_for_a_function(folder: Path) -> None:
     assert looked_at is not None
     with pytest.raises(AgentError, match="model scripted cannot be asked without a store"):
         looked_at({}, HandlerContext("task", "step", "run", "t.One"))
+
+
+def test_a_bare_mark_is_told_at_the_line_of_the_module(folder: Path) -> None:
+    (folder / "bare_mark.py").write_text("from afl import handler\n\n\n@handler\ndef one(n): return {}\n")
+    with pytest.raises(AgentError, match="above one, not @handler") as caught:
+        load_agent("bare_mark.py")
+    assert caught.value.place is not None
+    assert (caught.value.place.file, caught.value.place.line) == ("bare_mark.py", 4)

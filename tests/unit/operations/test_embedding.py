@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import afl
 from afl.kernel.errors import InputError
-from afl.operations.run.runs import RunPaused
 
 SOURCE = """
 event facet Double(n: Long) => (m: Long)
@@ -38,8 +38,36 @@ def test_methods_of_an_object_are_handlers(tmp_path: Path) -> None:
 
 
 def test_a_method_that_is_overridden_without_a_mark_is_none(tmp_path: Path) -> None:
-    with pytest.raises(RunPaused):
+    with pytest.raises(InputError, match="the object of the class Silent has no handlers; a handler is"):
         afl.run(SOURCE, {"n": 4}, handlers=Silent(2), store=f"sqlite:///{tmp_path}/a.db")
+
+
+def unmarked(n: int) -> dict[str, int]:
+    return {"m": n}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (unmarked, "the function unmarked is not marked with @handler"),
+        ([unmarked], "the function unmarked is not marked with @handler"),
+        ("agents.py", "the text 'agents.py' is not looked up as a module"),
+        (pytest, "the module pytest has no handlers"),
+    ],
+)
+def test_what_has_no_handlers_is_refused(given: Any, said: str) -> None:
+    with pytest.raises(InputError, match=f"{said}.*a handler is"):
+        afl.run(SOURCE, {"n": 4}, handlers=given, store="memory://")
+    with afl.connect("memory://") as flow, pytest.raises(InputError, match=said):
+        flow.worker(given)
+
+
+def test_a_worker_without_room_for_a_task_is_refused() -> None:
+    with afl.connect("memory://") as flow:
+        with pytest.raises(InputError, match="concurrency of a worker is 0"), flow.worker({}, concurrency=0):
+            pass
+    with pytest.raises(InputError, match="concurrency of a worker is 0"):
+        afl.run(SOURCE, {"n": 4}, handlers=Doubler(2), store="memory://", concurrency=0)
 
 
 def test_a_text_that_is_neither_a_source_nor_a_path() -> None:

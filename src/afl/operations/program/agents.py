@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
+import afl
 from afl.kernel.errors import InputError, SourcePlace
 from afl.models.model import Model
 from afl.models.opening import as_model, is_model
@@ -27,8 +28,11 @@ from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.model_handler import model_handler
 from afl.runtime.task_handlers.tool_registry import ToolRegistry
 
-_INSTALLED = tuple({sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")})
-_HOW = """a handler is a function like this one:
+_INSTALLED = (
+    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
+    f"{Path(afl.__file__).parent}{os.sep}",
+)
+HOW = """a handler is a function like this one:
 
     from afl import handler
 
@@ -74,7 +78,7 @@ def load_agent(
     source = load_module(module)
     handlers = _handlers(_metered(source, store), module)
     if not handlers.names and not (otherwise is not None and otherwise(source)):
-        raise AgentError(f"agent module {module} has no handlers; {_for_model(source, module) or _HOW}")
+        raise AgentError(f"agent module {module} has no handlers; {_for_model(source, module) or HOW}")
     return handlers
 
 

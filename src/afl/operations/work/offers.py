@@ -7,12 +7,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from types import ModuleType
+from types import FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from afl.bridges.marks import answering
 from afl.kernel.errors import InputError
-from afl.operations.program.agents import AgentError, load_agents, load_module
+from afl.operations.program.agents import HOW, AgentError, load_agents, load_module
 from afl.operations.program.library import list_workflows, load_workflow
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_handlers.handler import Handlers
@@ -52,7 +52,7 @@ def load_offer(modules: Iterable[str], store: PersistenceAPI | None = None) -> O
 
 def offer_of(source: Any) -> Offer:
     """What an object of this process offers: a map of functions by facet name, a marked function, an object with marked
-    methods, a module with all it has, or a list of such.
+    methods, a module with all it has, or a list of such. InputError for an object that offers nothing.
     """
     if source is None:
         return Offer()
@@ -61,10 +61,24 @@ def offer_of(source: Any) -> Offer:
     if isinstance(source, list | tuple):
         return _combined([offer_of(each) for each in source])
     handlers = Handlers.of(source)
-    if not isinstance(source, ModuleType):
-        return Offer(handlers)
-    turns = (_turns("turn_module_of", source, source.__name__),) if _declares_agents(source) else ()
-    return Offer(handlers, answering([source]), turns)
+    if isinstance(source, ModuleType):
+        turns = (_turns("turn_module_of", source, source.__name__),) if _declares_agents(source) else ()
+        offer = Offer(handlers, answering([source]), turns)
+    else:
+        offer = Offer(handlers)
+    if not offer.names and not isinstance(source, Handlers | Mapping):
+        raise InputError(f"{_reason(source)}; {HOW}")
+    return offer
+
+
+def _reason(source: Any) -> str:
+    if isinstance(source, str):
+        return f"the text {source[:80]!r} is not looked up as a module; import it and give the module"
+    if isinstance(source, FunctionType | MethodType):
+        return f"the function {source.__qualname__} is not marked with @handler"
+    if isinstance(source, ModuleType):
+        return f"the module {source.__name__} has no handlers"
+    return f"the object of the class {type(source).__qualname__} has no handlers"
 
 
 def known_mismatches(store: PersistenceAPI, handlers: Handlers) -> list[str]:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from queue import Empty
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.errors import InputError
 from afl.kernel.thread_pool import Threads
 from afl.kernel.traceback_text import stack_text
 from afl.runtime.entities import LogDefinition, TaskDefinition
@@ -44,6 +45,8 @@ class InFlightTasks:
         lease_ms: int = 0,
         started: Callable[[TaskDefinition], object] = lambda task: None,
     ) -> None:
+        if slots < 1:
+            raise InputError(f"the concurrency of a worker is {slots}: it could not run anything; give 1 or more")
         self._store = store
         self._lease_ms = lease_ms
         self._started = started
