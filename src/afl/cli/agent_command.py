@@ -21,7 +21,7 @@ from afl.operations.program.agents import AgentError
 from afl.operations.run import runs
 from afl.operations.work.alerting import alerting
 from afl.operations.work.hosting import hosted, hosted_names
-from afl.operations.work.offers import known_mismatches, load_offer
+from afl.operations.work.offers import load_offer
 from afl.operations.work.service import (
     Notices,
     ServiceOptions,
@@ -139,8 +139,6 @@ def _serve(
     observe(settings, chosen.service)
     with runs.opened(settings) as opened:
         offer = load_offer(modules, opened)
-        for text in known_mismatches(opened, offer.handlers):
-            say(text, "yellow")
 
         def started() -> None:
             say(_greeting(settings, chosen, offer.names, service.http_port))
@@ -149,7 +147,9 @@ def _serve(
             changed.set()
             service.stop()
 
-        notices = Notices(started, None if quiet else _tell, _stopping(chosen))
+        notices = Notices(
+            started, None if quiet else _tell, _stopping(chosen), lambda text: say(text, "yellow")
+        )
         with alerting(opened, settings), hosted(opened, settings, offer) as bridges:
             hosts = hosted_names(bridges, settings, offer)
             service = make_service(opened, settings, offer.handlers, chosen, notices, hosts)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import importlib
-import logging
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,12 +15,9 @@ from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
 from afl.operations.work.alerting import alerting
 from afl.operations.work.hosting import TurnStaff, bridge_service, hosted_names
-from afl.operations.work.offers import Offer, known_mismatches, offer_of
+from afl.operations.work.offers import Offer, offer_of
 from afl.operations.work.service import Notices, ServiceOptions, make_service
-from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.runner.service import RunnerService
-
-_log = logging.getLogger(__name__)
 
 
 class Worker(ABC):
@@ -109,7 +105,6 @@ class StoreWorker(Worker):
 
     def _prepare(self) -> Callable[[], None]:
         store = self._client.store
-        _warn_of_mismatches(store, self._offer)
         bridges = bridge_service(store, self._settings, self._offer)
         service = self._service = make_service(
             store,
@@ -145,9 +140,3 @@ def make_worker(
     remote = importlib.import_module("afl.client.remote_worker")  # only some programs need it
     worker: Worker = remote.RemoteWorker(client, settings, offer, options)
     return worker
-
-
-def _warn_of_mismatches(store: PersistenceAPI, offer: Offer) -> None:
-    """Tell of handlers that do not fit what the store knows. Programs of other versions may still be served."""
-    for text in known_mismatches(store, offer.handlers):
-        _log.warning("%s", text)

@@ -6,6 +6,9 @@ import asyncio
 import threading
 from pathlib import Path
 
+import pytest
+from support.eventually import eventually
+
 import afl
 
 SOURCE = """
@@ -43,3 +46,14 @@ def test_an_async_block_runs_coroutines_on_its_own_loop(tmp_path: Path) -> None:
             assert await flow.run(SOURCE, x=1, timeout=20) == {"y": 2}
 
     asyncio.run(story())
+
+
+def test_a_misspelled_handler_is_reported_once_a_workflow_is_started(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    with afl.connect(tmp_path / "t.db") as flow, flow.worker({"Doo": lambda x: {"y": x}}):
+        assert caplog.messages == []
+        handles = [flow.start(SOURCE, x=1), flow.start(SOURCE, x=2)]
+        eventually(lambda: all("Do" in each.why().cause.sentence for each in handles))
+    reported = [text for text in caplog.messages if "did you mean 'Do'" in text]
+    assert len(reported) == 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -15,11 +16,14 @@ from afl.kernel.errors import InputError
 from afl.operations.program.agents import HOW, AgentError, load_agents, load_module
 from afl.operations.program.library import list_workflows, load_workflow
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program.program import Program
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.signatures import mismatches, near_misses
 
 if TYPE_CHECKING:
     from afl.operations.turn.turn_service import TurnModule
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -81,14 +85,30 @@ def _reason(source: Any) -> str:
     return f"the object of the class {type(source).__qualname__} has no handlers"
 
 
-def known_mismatches(store: PersistenceAPI, handlers: Handlers) -> list[str]:
-    """How handlers do not fit the facets of the workflows that the store knows, each once."""
-    found: dict[str, None] = {}
-    for known in list_workflows(store):
-        with suppress(InputError):  # one that does not compile any more, or is gone
-            program = load_workflow(store, known)
-            found |= dict.fromkeys([*mismatches(handlers, program), *near_misses(handlers, program)])
-    return list(found)
+class MismatchReports:
+    """Reports how handlers do not fit the facets of programs, each mismatch once. Other programs may still be served."""
+
+    def __init__(self, handlers: Handlers, report: Callable[[str], None]) -> None:
+        self._handlers = handlers
+        self._report = report
+        self._reported: set[str] = set()
+
+    def look_at_store(self, store: PersistenceAPI) -> None:
+        """Compare with the workflows that the store knows."""
+        for known in list_workflows(store):
+            with suppress(InputError):  # one that does not compile any more, or is gone
+                self.look_at(load_workflow(store, known))
+
+    def look_at(self, program: Program) -> None:
+        """Compare with one program. Whatever goes wrong here must not keep the program from being evaluated."""
+        try:
+            found = {*mismatches(self._handlers, program), *near_misses(self._handlers, program)}
+        except Exception:
+            _log.exception("handlers could not be compared with the program %s", program.hash[:12])
+            return
+        for text in sorted(found - self._reported):
+            self._reported.add(text)
+            self._report(text)
 
 
 def _combined(offers: list[Offer]) -> Offer:

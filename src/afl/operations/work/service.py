@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
+from afl.operations.work.offers import MismatchReports
 from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
@@ -19,6 +21,8 @@ from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.worker.results import TaskResult
+
+_log = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 0.5
 
@@ -37,11 +41,14 @@ class ServiceOptions:
 
 @dataclass(frozen=True)
 class Notices:
-    """Who is called when a service works, when a handler has answered, and when it waits for tasks before it ends."""
+    """Who is called when a service works, when a handler has answered, when it waits for tasks before it ends, and when
+    a handler does not fit a facet of a workflow in the store.
+    """
 
     started: Callable[[], None] | None = None
     told: Callable[[TaskResult, str | None], None] | None = None
     stopping: Callable[[int], None] | None = None
+    mismatch: Callable[[str], None] = _log.warning
 
 
 def make_service(
@@ -70,9 +77,13 @@ def make_service(
         model_calls_days=settings.model_calls_days,
     )
     given = notices or Notices()
+    evaluator = Evaluator(store, pace=pace)
+    reports = MismatchReports(handlers, given.mismatch)
+    reports.look_at_store(store)
+    evaluator.programs.loaded = reports.look_at
     return RunnerService(
         store,
-        Evaluator(store, pace=pace),
+        evaluator,
         config,
         handlers=handlers,
         started=given.started,

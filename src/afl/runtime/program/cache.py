@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -22,9 +22,10 @@ _SHARED = 32  # few: these outlive the store
 
 
 class ProgramCache:
-    """Prepared programs of one store."""
+    """Prepared programs of one store. `loaded` is called with each that is read from it."""
 
     def __init__(self, persistence: PersistenceAPI) -> None:
+        self.loaded: Callable[[Program], None] = lambda program: None
         self._persistence = persistence
         self._lock = threading.Lock()
         self._by_hash: OrderedDict[str, Program] = OrderedDict()
@@ -64,6 +65,7 @@ class ProgramCache:
                     f"the program {program_hash[:12]} of a run cannot be read: {error}"
                 ) from error
             self._keep(self._by_hash, program_hash, found)
+            self.loaded(found)
         return found
 
     def of_run(self, workflow_id: WorkflowId) -> Program:
