@@ -12,12 +12,16 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from afl.client.calls import AWAY, LONG_POLL_SECONDS, PAGE_SIZE, RETRY_SECONDS, PageT, open_store
 from afl.client.joined_start import JoinedStart, result_of
+from afl.client.outcome import not_ended
 from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds
 from afl.client.run_waits import countdown
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.client.worker import Worker, make_worker
+from afl.kernel.errors import AgentFlowError
 from afl.kernel.settings import Settings
 from afl.operations.program.submission import Submitted
+from afl.operations.reason.reasons import Reason
+from afl.operations.reason.why import why
 from afl.operations.run.run_events import event_topics
 from afl.operations.run.waiting import RunEnd
 from afl.operations.work.service import ServiceOptions
@@ -27,6 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 _THREADS = 2
 _POLLS = 32  # of a server: streams at a time, each while it waits
+_REASON_SECONDS = 0.5
 _POLL_SECONDS = 2.0  # how long closing may have to wait for one
 
 
@@ -121,7 +126,15 @@ class AsyncCalls:
             async with asyncio.timeout(timeout):
                 return await self._ends.end_of(run)
         except TimeoutError:
-            raise TimeoutError(f"run {run} had not ended after {timeout} seconds; it continues") from None
+            raise not_ended(run, timeout, await self._reason(run)) from None
+
+    async def _reason(self, run: str) -> Reason | None:
+        """Why a run goes on; None if that cannot be found at once."""
+        try:
+            async with asyncio.timeout(_REASON_SECONDS):
+                return await self.call(why, run)
+        except (AgentFlowError, TimeoutError):
+            return None
 
     async def close(self) -> None:
         """End what waits, and the threads."""

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from afl.client.joined_start import JoinedStart, result_of
+from afl.client.outcome import not_ended
 from afl.client.run_waits import countdown
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.client.worker import Worker, make_worker
-from afl.kernel.errors import CapabilityError, InputError, StoreUnavailable
+from afl.kernel.errors import AgentFlowError, CapabilityError, InputError, StoreUnavailable
 from afl.kernel.settings import Settings
 from afl.operations.problems import ServerAway
 from afl.operations.program.submission import Submitted
+from afl.operations.reason.reasons import Reason
+from afl.operations.reason.why import why
 from afl.operations.run.waiting import RunEnd, wait_a_while
 from afl.operations.work.service import ServiceOptions
 from afl.runtime.persistence import PersistenceAPI
@@ -122,4 +125,11 @@ class Calls:
             if end is not None and not end.timed_out:
                 return end
             if seconds <= LONG_POLL_SECONDS:
-                raise TimeoutError(f"run {run} had not ended after {timeout} seconds; it continues")
+                raise not_ended(run, timeout, None if end is None else self._reason(run))
+
+    def _reason(self, run: str) -> Reason | None:
+        """Why a run goes on; None if that cannot be found."""
+        try:
+            return self._client.call(why, run)
+        except AgentFlowError:
+            return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from afl.kernel.errors import AgentFlowError
+from afl.operations.reason.reasons import Reason
 from afl.operations.run.runs import RunFailed, RunReport
 from afl.operations.run.waiting import RunEnd
 from afl.runtime.entities import RunnerState
@@ -19,6 +20,12 @@ class RunCanceled(AgentFlowError, hint="`afl retry RUN` runs it again."):
         super().__init__(message)
         self.run = run
         self.reason = reason
+
+
+def not_ended(run: str, timeout: float | None, reason: Reason | None) -> TimeoutError:
+    """The error of a wait that was too short, with the reason if that could be found."""
+    why = "" if reason is None else f". Why: {reason.cause.sentence} {reason.cause.action}"
+    return TimeoutError(f"run {run} had not ended after {timeout} seconds; it continues{why}")
 
 
 def outputs_of(end: RunEnd) -> dict[str, Any]:

@@ -242,6 +242,13 @@ class Reason:
         if self.because is not None:
             yield from self.because.chain
 
+    def __str__(self) -> str:
+        """As `afl why` prints it: the chain of reasons, and what to do."""
+        lines = [
+            f"{'  ' * depth}{each.kind} {each.id}: {each.sentence}" for depth, each in enumerate(self.chain)
+        ]
+        return "\n".join([*lines, f"-> {self.cause.action}  [{self.cause.code}]"])
+
 
 def render_markdown() -> str:
     """The table of docs/why.md."""
