@@ -43,6 +43,7 @@ __all__ = [
 ]
 
 DEFAULT_CONCURRENCY = 8
+_UNNAMED = "Error"  # the type of failures that have no other
 
 
 @dataclass(frozen=True)
@@ -84,10 +85,15 @@ class RunReport:
 
 
 class RunFailed(AgentFlowError, hint="Fix the cause, then `afl retry RUN`."):
-    """A run ended in an error; `report` tells which step, where and why, `traceback` which line of its handler."""
+    """A run ended in an error; `report` tells which step, where and why, `traceback` which line of its handler.
+
+    `error_type` is the name of the exception, or of another cause, such as `Timeout`.
+    """
 
     def __init__(self, report: RunReport) -> None:
-        super().__init__(f"run {report.run} of {report.workflow} failed: {report.error}")
+        self.error_type = "" if report.error is None else report.error.error_type
+        kind = "" if self.error_type in ("", _UNNAMED) else f"{self.error_type}: "
+        super().__init__(f"run {report.run} of {report.workflow} failed: {kind}{report.error}")
         self.report = report
         self.traceback = report.traceback
         if self.traceback:

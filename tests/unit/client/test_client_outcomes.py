@@ -1,0 +1,69 @@
+"""What the client says of runs that do not end in time, or end badly."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+import afl
+from afl.client.calls import Calls
+from afl.kernel.errors import StoreUnavailable
+from afl.operations.reason.why import why
+
+SOURCE = """
+event facet Do(x: Int) => (y: Int)
+
+workflow W(x: Int) => (y: Int) andThen {
+    d = Do(x = $.x)
+    yield W(y = d.y)
+}
+"""
+
+
+def test_a_timeout_says_what_the_run_waits_for() -> None:
+    with afl.connect("memory://") as flow, flow.worker():
+        handle = flow.start(SOURCE, x=1)
+        with pytest.raises(TimeoutError, match="after 1 seconds; it continues. Why: no live server serves Do"):
+            handle.result(timeout=1)
+        assert str(handle.why()).splitlines()[-1] == "-> Start an agent for it: afl agent MODULE  [task-unserved]"
+        assert str(handle.why()).startswith(f"run {handle.id}: it waits for one step: d.\n  step ")
+
+
+def test_an_asynchronous_timeout_says_it_too() -> None:
+    async def story() -> None:
+        async with afl.connect("memory://") as flow, flow.worker():
+            with pytest.raises(TimeoutError, match="it continues. Why: no live server serves Do"):
+                await flow.run(SOURCE, x=1, timeout=1)
+
+    asyncio.run(story())
+
+
+def test_a_timeout_is_raised_where_the_reason_cannot_be_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with afl.connect("memory://") as flow:
+        handle = flow.start(SOURCE, x=1)
+        client = handle._calls._client
+        real = client.call
+
+        def call(function: object, *given: object, **named: object) -> object:
+            if function is why:
+                raise StoreUnavailable("the store is away")
+            return real(function, *given, **named)
+
+        monkeypatch.setattr(client, "call", call)
+        assert isinstance(handle._calls, Calls)
+        with pytest.raises(TimeoutError, match="it continues$"):
+            handle.result(timeout=0.01)
+
+
+def test_a_failed_run_names_the_type_of_the_exception() -> None:
+    def do(x: int) -> dict[str, int]:
+        return {"y": {}["amount"]}
+
+    with (
+        afl.connect("memory://") as flow,
+        flow.worker({"Do": do}),
+        pytest.raises(afl.RunFailed, match="failed: KeyError: 'amount'") as caught,
+    ):
+        flow.run(SOURCE, x=1, timeout=30)
+    assert caught.value.error_type == "KeyError"
