@@ -74,21 +74,23 @@ def survives_crashes(
 
 def _decorated(function: Test, *, pure: Sequence[str], timeout: float) -> Test:
     signature = inspect.signature(function)
-    own = [each for name, each in signature.parameters.items() if name not in _PROVIDED]
+    method = [each for name, each in signature.parameters.items() if name == "self"]
+    own = [each for name, each in signature.parameters.items() if name not in (*_PROVIDED, "self")]
     wants_folder = "folder" in signature.parameters
 
     @wraps(function)
-    def test(tmp_path: Path, **fixtures: Any) -> None:
+    def test(*instance: Any, tmp_path: Path, **fixtures: Any) -> None:
         __tracebackhide__ = True  # the message says it all
         given = {**fixtures, **({"tmp_path": tmp_path} if "tmp_path" in signature.parameters else {})}
-        found = CrashMatrix(function, given, tmp_path, wants_folder=wants_folder, timeout=timeout).run()
+        work = partial(function, *instance)
+        found = CrashMatrix(work, given, tmp_path, wants_folder=wants_folder, timeout=timeout).run()
         wrong = differences(found, lambda facet: any(fnmatchcase(facet, pattern) for pattern in pure))
         if wrong:
             raise AssertionError(report(found, wrong))
 
     tmp_path = inspect.Parameter("tmp_path", inspect.Parameter.KEYWORD_ONLY)
     others = [each.replace(kind=each.KEYWORD_ONLY) for each in own if each.name != "tmp_path"]
-    test.__signature__ = inspect.Signature([tmp_path, *others])  # type: ignore[attr-defined]
+    test.__signature__ = inspect.Signature([*method, tmp_path, *others])  # type: ignore[attr-defined]
     return test
 
 

@@ -64,6 +64,14 @@ def test_a_handler_that_uses_its_key_survives_every_crash(flow: Client, folder: 
     return order(flow, charge), ledger.payments()
 
 
+class TestOrders:
+    amount = 5
+
+    @survives_crashes(pure=["shop.Charge"])
+    def test_a_method_of_a_class(self, flow: Client) -> object:
+        return order(flow, lambda amount: {"id": f"ch_{amount == self.amount}"})
+
+
 def test_a_handler_that_does_not_use_its_key_is_found(tmp_path: Path) -> None:
     @survives_crashes
     def charged_twice(flow: Client) -> object:
