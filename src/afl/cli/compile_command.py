@@ -155,7 +155,7 @@ def _sources(
 
 def _standard_input() -> str:
     try:
-        return sys.stdin.read()
+        return sys.stdin.read().removeprefix("\N{ZERO WIDTH NO-BREAK SPACE}")  # a byte order mark
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"standard input cannot be read: {error}") from error
 
@@ -230,7 +230,7 @@ def fmt(
         say(f"{'Would reformat' if check else 'Reformatted'} {each.name}")
     piped = len(named) != len(files or []) or not files
     if piped:
-        given = format_text(sys.stdin.read(), STDIN)
+        given = format_text(_standard_input(), STDIN)
         if check:
             changed += [given] if given.changed else []
         else:

@@ -113,8 +113,8 @@ class SourceLoader:
 
     @staticmethod
     def load_file(path: str | Path, is_library: bool = False) -> SourceEntry:
-        """A UTF-8 file; FileNotFoundError when there is none."""
-        return SourceEntry(Path(path).read_text(encoding="utf-8"), FileOrigin(str(path)), is_library)
+        """A UTF-8 file, with or without a byte order mark; FileNotFoundError when there is none."""
+        return SourceEntry(Path(path).read_text(encoding="utf-8-sig"), FileOrigin(str(path)), is_library)
 
     @staticmethod
     def load_mongodb(collection_id: str, display_name: str, is_library: bool = True) -> SourceEntry:

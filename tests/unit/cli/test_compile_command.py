@@ -45,6 +45,7 @@ def test_compiles_standard_input(afl: Afl) -> None:
 
 def test_no_words_at_all_compiles_standard_input(afl: Afl) -> None:
     assert facet_names(afl(stdin=SOURCE).out) == ["A"]
+    assert facet_names(afl(stdin=f"\N{ZERO WIDTH NO-BREAK SPACE}{SOURCE}").out) == ["A"]  # a byte order mark
 
 
 @pytest.mark.parametrize("option", ["-o", "--output"])

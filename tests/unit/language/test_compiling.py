@@ -151,6 +151,8 @@ def test_the_loader(tmp_path: Path) -> None:
     path = tmp_path / "a.afl"
     path.write_text("facet Ä()", encoding="utf-8")
     assert SourceLoader.load_file(path, True) == SourceEntry("facet Ä()", FileOrigin(str(path)), True)
+    path.write_text("facet Ä()", encoding="utf-8-sig")
+    assert SourceLoader.load_file(path).text == "facet Ä()"
     with pytest.raises(FileNotFoundError):
         SourceLoader().load_file(tmp_path / "none")
     with pytest.raises(NotImplementedError, match="MongoDB loader not yet implemented"):
