@@ -12,6 +12,8 @@ from afl.client.async_client import AsyncClient
 from afl.client.calls import Calls
 from afl.client.client import Client
 from afl.client.store_client import open_client
+from afl.kernel.errors import InputError
+from afl.kernel.setting_kinds import file_url
 from afl.kernel.settings import Settings, load_settings
 
 
@@ -33,8 +35,10 @@ def _settings(address: str | Path | None, token: str | None) -> Settings:
     text = str(address)
     if text.startswith(("http://", "https://")):
         return load_settings({"server": text, "token": token})
+    if isinstance(address, str) and text.strip(":/") == "memory" and text != "memory://":
+        raise InputError(f"{text!r} names no store; write memory:// for one in memory, or ./{text} for a file")
     if isinstance(address, Path) or "://" not in text:
-        text = f"sqlite:///{text}"
+        text = file_url(text)
     return load_settings({"store": text, "server": ""})
 
 

@@ -89,9 +89,14 @@ def check_tags(tags: Any) -> dict[str, str]:
             )
         if not isinstance(value, str) or (value and not is_name(value)) or len(value) > LONGEST_TAG:
             raise InputError(
-                f"the tag {key!r} is {str(value)[:80]!r}; expected a text of at most {LONGEST_TAG} characters"
+                f"the tag {key!r} is {_shown(value)}; expected a text of at most {LONGEST_TAG} characters"
             )
     return dict(tags)
+
+
+def _shown(value: Any) -> str:
+    """The beginning of a value: a text in quotes, all else as Python writes it."""
+    return repr(value[:80]) if isinstance(value, str) else repr(value)[:80]
 
 
 def cut(text: str, longest: int = LONGEST_ERROR) -> str:

@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import msgspec
 
@@ -113,18 +114,33 @@ class Secret(Kind):
         return str(value)
 
 
+_FILES = (".db", ".sqlite", ".sqlite3")
+
+
+def file_url(path: str) -> str:
+    """The address of the store in an SQLite file."""
+    return f"sqlite:///{quote(path)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Url(Kind):
-    """An address of one of several schemes; a password in it is never shown."""
+    """An address of one of several schemes; a password in it is never shown.
+
+    `is_store`: the path of an SQLite file is one, too.
+    """
 
     schemes: tuple[str, ...]
+    is_store: bool = False
 
     @property
     def expects(self) -> str:
         listed = _listed([f"{scheme}://" for scheme in self.schemes])
-        return f"an address that begins with {listed}, without spaces (write %20)"
+        address = f"an address that begins with {listed}, without spaces (write %20)"
+        return f"{address}, or a path that ends in {_listed(list(_FILES))}" if self.is_store else address
 
     def read(self, value: Any) -> str:
+        if self.is_store and isinstance(value, str) and "://" not in value and value.endswith(_FILES):
+            return file_url(value)
         if not isinstance(value, str) or re.search(r"\s", value):
             raise ValueError
         scheme, separator, _ = value.partition("://")

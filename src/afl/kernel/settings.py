@@ -53,8 +53,8 @@ class Settings:
     store: str = setting(
         "AFL_STORE",
         "sqlite:///.afl/afl.db",
-        Url(_STORES),
-        "Where everything is kept: `sqlite:///relative.db`, `sqlite:////absolute.db`, `memory://`, "
+        Url(_STORES, is_store=True),
+        "Where everything is kept: `sqlite:///relative.db`, `sqlite:////absolute.db` or such a path, `memory://`, "
         "`postgresql://...`; `mongodb://...` for the runtime alone, also selected by the `mongodb` settings.",
     )
     config: str = setting(

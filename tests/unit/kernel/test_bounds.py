@@ -44,3 +44,8 @@ def test_what_is_out_of_bounds(value: Any, kind: Any) -> None:
 def test_a_long_text_is_cut_and_says_so() -> None:
     assert bounds.cut("short") == "short"
     assert bounds.cut("x" * 10, longest=3) == "xxx... (10 characters)"
+
+
+def test_a_tag_that_is_no_text_is_shown_as_it_is() -> None:
+    with pytest.raises(InputError, match="the tag 'n' is 5; expected a text"):
+        bounds.check_tags({"n": 5})

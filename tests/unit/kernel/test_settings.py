@@ -90,7 +90,8 @@ def test_an_empty_variable_counts_as_unset() -> None:
         ("AFL_LEASE_MS", "1_000", "a whole number"),
         ("AFL_LEASE_MS", "1e4", "a whole number"),
         ("AFL_MAX_DELIVERIES", "0", "from 1 to 1000"),
-        ("AFL_STORE", "afl.db", "an address that begins with sqlite://, memory://"),
+        ("AFL_STORE", "afl", "an address that begins with sqlite://, memory://"),
+        ("AFL_STORE", "memory:", "or a path that ends in .db, .sqlite or .sqlite3"),
         ("AFL_STORE", "mysql://x", "postgresql://"),
         ("AFL_DOORBELL", "maybe", "auto, none or an address that begins with nats:// or tls://"),
         (
@@ -109,6 +110,11 @@ def test_a_bad_variable_is_named_with_its_value_and_what_is_expected(
         load_settings(environ={variable: value})
     text = str(caught.value)
     assert text.startswith(f"{variable} is {value!r}; expected ") and expected in text
+
+
+def test_a_store_may_be_the_path_of_a_file() -> None:
+    assert load_settings(environ={"AFL_STORE": "my flows/other.db"}).store == "sqlite:///my%20flows/other.db"
+    assert load_settings({"store": "/var/a.sqlite"}, environ={}).store == "sqlite:////var/a.sqlite"
 
 
 @pytest.mark.parametrize(

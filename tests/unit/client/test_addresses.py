@@ -1,0 +1,28 @@
+"""The address that `afl.connect` takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import afl
+from afl.kernel.errors import InputError
+
+
+@pytest.mark.parametrize("address", ["memory", "memory:", ":memory:", "memory:/"])
+def test_a_misspelled_store_in_memory_makes_no_file(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="write memory:// for one in memory"):
+        afl.connect(address)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_path_may_have_any_characters(tmp_path: Path) -> None:
+    path = tmp_path / "50% of my flows"
+    for address in (path, str(path)):
+        with afl.connect(address) as flow:
+            assert flow.list() == []
+    assert path.is_file()
