@@ -36,7 +36,9 @@ def _settings(address: str | Path | None, token: str | None) -> Settings:
     if text.startswith(("http://", "https://")):
         return load_settings({"server": text, "token": token})
     if isinstance(address, str) and text.strip(":/") == "memory" and text != "memory://":
-        raise InputError(f"{text!r} names no store; write memory:// for one in memory, or ./{text} for a file")
+        raise InputError(
+            f"{text!r} names no store; write memory:// for one in memory, or ./{text} for a file"
+        )
     if isinstance(address, Path) or "://" not in text:
         text = file_url(text)
     return load_settings({"store": text, "server": ""})

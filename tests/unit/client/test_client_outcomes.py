@@ -24,16 +24,21 @@ workflow W(x: Int) => (y: Int) andThen {
 def test_a_timeout_says_what_the_run_waits_for() -> None:
     with afl.connect("memory://") as flow, flow.worker():
         handle = flow.start(SOURCE, x=1)
-        with pytest.raises(TimeoutError, match="after 1 seconds; it continues. Why: no live server serves Do"):
+        with pytest.raises(
+            TimeoutError, match=r"after 1 seconds; it continues\. Why: no live server serves Do"
+        ):
             handle.result(timeout=1)
-        assert str(handle.why()).splitlines()[-1] == "-> Start an agent for it: afl agent MODULE  [task-unserved]"
+        assert (
+            str(handle.why()).splitlines()[-1]
+            == "-> Start an agent for it: afl agent MODULE  [task-unserved]"
+        )
         assert str(handle.why()).startswith(f"run {handle.id}: it waits for one step: d.\n  step ")
 
 
 def test_an_asynchronous_timeout_says_it_too() -> None:
     async def story() -> None:
         async with afl.connect("memory://") as flow, flow.worker():
-            with pytest.raises(TimeoutError, match="it continues. Why: no live server serves Do"):
+            with pytest.raises(TimeoutError, match=r"it continues\. Why: no live server serves Do"):
                 await flow.run(SOURCE, x=1, timeout=1)
 
     asyncio.run(story())
@@ -52,7 +57,7 @@ def test_a_timeout_is_raised_where_the_reason_cannot_be_found(monkeypatch: pytes
 
         monkeypatch.setattr(client, "call", call)
         assert isinstance(handle._calls, Calls)
-        with pytest.raises(TimeoutError, match="it continues$"):
+        with pytest.raises(TimeoutError, match=r"it continues$"):
             handle.result(timeout=0.01)
 
 

@@ -38,14 +38,16 @@ def test_who_only_looks_adds_no_tables_to_the_database_of_an_application(tmp_pat
         own.execute("create table orders (id text)")
         settings = Settings(store=f"sqlite:///{path}")
         with (
-            pytest.raises(StoreCorrupt, match="another program .it has a table orders"),
+            pytest.raises(StoreCorrupt, match=r"another program .it has a table orders"),
             opened(settings, create=False),
         ):
             pass
         assert own.execute("select name from sqlite_master").fetchall() == [("orders",)]
 
 
-def test_a_forgotten_connection_is_named_after_one_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_forgotten_connection_is_named_after_one_wait(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = Settings(store=f"sqlite:///{tmp_path}/app.db", lock_timeout_ms=300)
     noted: list[object] = []
     with afl.connect(settings=settings) as flow, closing(sqlite3.connect(tmp_path / "app.db")) as own:
@@ -53,7 +55,9 @@ def test_a_forgotten_connection_is_named_after_one_wait(tmp_path: Path, monkeypa
         own.execute("create table orders (id text)")
         own.execute("insert into orders values ('o-1')")
         monkeypatch.setattr(audit, "note", lambda *given: noted.append(given))  # it would wait as long again
-        with pytest.raises(StoreUnavailable, match="another connection of this process .* connection=") as caught:
+        with pytest.raises(
+            StoreUnavailable, match=r"another connection of this process .* connection="
+        ) as caught:
             flow.start(SOURCE, x=1)
     assert "kill" not in str(caught.value)
     assert noted == []

@@ -63,9 +63,12 @@ def test_what_has_no_handlers_is_refused(given: Any, said: str) -> None:
 
 
 def test_a_worker_without_room_for_a_task_is_refused() -> None:
-    with afl.connect("memory://") as flow:
-        with pytest.raises(InputError, match="concurrency of a worker is 0"), flow.worker({}, concurrency=0):
-            pass
+    with (
+        afl.connect("memory://") as flow,
+        pytest.raises(InputError, match="concurrency of a worker is 0"),
+        flow.worker({}, concurrency=0),
+    ):
+        pass
     with pytest.raises(InputError, match="concurrency of a worker is 0"):
         afl.run(SOURCE, {"n": 4}, handlers=Doubler(2), store="memory://", concurrency=0)
 

@@ -86,7 +86,7 @@ def _reason(source: Any) -> str:
 
 
 class MismatchReports:
-    """Reports how handlers do not fit the facets of programs, each mismatch once. Other programs may still be served."""
+    """Reports how handlers do not fit the facets of programs, each mismatch once; other programs may be served."""
 
     def __init__(self, handlers: Handlers, report: Callable[[str], None]) -> None:
         self._handlers = handlers

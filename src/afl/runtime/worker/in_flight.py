@@ -46,7 +46,9 @@ class InFlightTasks:
         started: Callable[[TaskDefinition], object] = lambda task: None,
     ) -> None:
         if slots < 1:
-            raise InputError(f"the concurrency of a worker is {slots}: it could not run anything; give 1 or more")
+            raise InputError(
+                f"the concurrency of a worker is {slots}: it could not run anything; give 1 or more"
+            )
         self._store = store
         self._lease_ms = lease_ms
         self._started = started
