@@ -6,7 +6,8 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -101,8 +102,8 @@ class PythonTool:
 def tool_from(function: Callable[..., Any] | PythonTool, *, name: str = "") -> PythonTool:
     """The tool a function is; InputError names the parameter whose type JSON data cannot become."""
     if isinstance(function, PythonTool):
-        return function
-    called = name or function.__name__
+        return replace(function, tool=replace(function.tool, name=name)) if name else function
+    called = _named(function, name)
     description, about = described(function)
     parameters = _parameters(function, called)
     types = _types(function, parameters, called)
@@ -124,8 +125,26 @@ def tool_from(function: Callable[..., Any] | PythonTool, *, name: str = "") -> P
     return PythonTool(Tool(called, description or f"The function {called}.", whole), function, types)
 
 
+def _named(function: Callable[..., Any], name: str) -> str:
+    """The name of the tool that a function is; InputError for what is no function, or has no name."""
+    if not callable(function):
+        raise InputError(f"{function!r} is not a tool; expected a function")
+    if isinstance(function, partial):  # a model would be offered the arguments that it fixes
+        raise InputError("a functools.partial cannot be a tool; write a function that calls it")
+    called = name or getattr(function, "__name__", "")
+    if not called:
+        kind = type(function).__name__
+        raise InputError(f'a tool that is a {kind} has no name; give it one: tool(f, name="...")')
+    return str(called)
+
+
 def _parameters(function: Callable[..., Any], called: str) -> list[inspect.Parameter]:
-    parameters = list(inspect.signature(function).parameters.values())
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except ValueError as error:
+        raise InputError(
+            f"tool {called}: its parameters are not known; write a function that calls it"
+        ) from error
     for each in parameters:
         if each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD, each.POSITIONAL_ONLY):
             raise InputError(

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from functools import partial
 from typing import Any
 
 import pytest
 
 from afl.kernel.errors import InputError
+from afl.models import tool_from
+from afl.turns import tool
+from afl.turns.tools.approval import ApprovalRule
 from afl.turns.tools.local import LocalTool, Toolbox, ToolCall, ToolCaller, current_call, local_tool, near
 from afl.turns.tools.outcome import Outcome
 
 CALL = ToolCall("call_1", "tool", "project", "agent", "turn_1")
 
 
-def called(tool: LocalTool, arguments: dict[str, Any]) -> Outcome:
+def called(used: LocalTool, arguments: dict[str, Any]) -> Outcome:
     async def work() -> Outcome:
         caller = ToolCaller(2)
         try:
-            return await caller.call(tool, CALL, arguments)
+            return await caller.call(used, CALL, arguments)
         finally:
             caller.close()
 
@@ -91,8 +95,8 @@ def test_what_a_coroutine_raises_is_an_answer(kind: type[BaseException]) -> None
     async def ends() -> None:
         raise kind("no more")
 
-    for tool in (local_tool(ends, timeout=5), local_tool(lambda: ends(), name="lazy", timeout=5)):
-        assert called(tool, {}).status == "failed"
+    for each in (local_tool(ends, timeout=5), local_tool(lambda: ends(), name="lazy", timeout=5)):
+        assert called(each, {}).status == "failed"
 
 
 def test_a_tool_has_its_time() -> None:
@@ -120,3 +124,65 @@ def test_names_in_a_box_are_unique() -> None:
 def test_a_near_name() -> None:
     assert near("dubble", ["double", "x"]) == "did you mean double?"
     assert near("dubble", []) == "known are: none"
+
+
+def test_options_of_a_tool_are_changed_in_a_copy() -> None:
+    first = tool(double, timeout=5, approve="finance", approve_timeout=60)
+    assert tool(first) is first
+    second = tool(first, approve="board")
+    assert (second.timeout, second.approval) == (5, ApprovalRule("board", 60))
+    assert first.approval == ApprovalRule("finance", 60)
+    assert tool(first, approve=False).approval is None
+    assert tool(first, timeout=7).approval == first.approval
+    renamed = tool(first, name="twice")
+    assert (renamed.name, renamed.tool.description, renamed(4)) == ("twice", "Twice a number.", 8)
+    assert first.name == "double"
+
+
+def test_the_decorator_changes_a_tool_too() -> None:
+    assert tool(approve="finance")(tool(double)).approval == ApprovalRule("finance")
+
+
+def test_a_python_tool_can_be_renamed() -> None:
+    assert tool(tool_from(double), name="twice").name == "twice"
+
+
+@pytest.mark.parametrize("name", ["recall", "remember", "remember_for_all", "submit_result", "fork_join"])
+def test_no_tool_is_named_like_a_built_in(name: str) -> None:
+    with pytest.raises(InputError, match=rf"tool '{name}': .* built-in .*name=\"\.\.\."):
+        tool(double, name=name)
+    with pytest.raises(InputError, match="built-in"):
+        tool(workflow=f"shop.{name}")
+
+
+@pytest.mark.parametrize("name", ["a b", "größe", "x" * 65, "a.b", "<lambda>"])
+def test_a_name_that_providers_refuse_is_told(name: str) -> None:
+    with pytest.raises(InputError, match=r"tool '.*': .*up to 64 letters, digits.*name=\"\.\.\."):
+        tool(double, name=name)
+
+
+class Doubler:
+    """Doubles."""
+
+    def __call__(self, n: int) -> int:
+        return 2 * n
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        (5, "5 is not a tool; expected a function"),
+        ("double", "'double' is not a tool; expected a function"),
+        (partial(double, n=1), "partial.* write a function that calls it"),
+        (Doubler(), r"Doubler.* has no name; give it one: .*name=\"\.\.\."),
+        (max, "max.*parameters.* write a function that calls it"),
+        (lambda n: n, "'<lambda>'"),
+    ],
+)
+def test_what_is_no_function_is_told(given: Any, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        local_tool(given)
+
+
+def test_an_object_that_can_be_called_is_a_tool_with_a_name() -> None:
+    assert called(local_tool(Doubler(), name="doubler"), {"n": 2}).result == 4

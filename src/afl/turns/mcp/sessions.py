@@ -9,9 +9,8 @@ from functools import partial
 
 from afl.kernel.errors import MissingExtraError, pip_install
 from afl.turns.mcp.server import McpServers
-from afl.turns.orchestration.requests import KINDS
 from afl.turns.tools.local import LocalTool
-from afl.turns.tools.submit import SUBMIT_RESULT
+from afl.turns.tools.tool_names import BUILT_IN
 from afl.turns.worker.toolkit import Toolkit
 
 try:
@@ -43,7 +42,7 @@ class McpSessions:
         names = toolkit.profile.mcp
         connections = [self._connection(name) for name in names]
         lists = await asyncio.gather(*(each.tools() for each in connections), return_exceptions=True)
-        reserved = {*names_of(list(toolkit.toolbox)), *toolkit.rows, *KINDS, SUBMIT_RESULT}
+        reserved = {*names_of(list(toolkit.toolbox)), *toolkit.rows, *BUILT_IN}
         made: list[LocalTool] = []
         missing: list[str] = []
         for connection, found in zip(connections, lists, strict=True):

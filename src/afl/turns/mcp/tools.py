@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -20,12 +19,11 @@ from afl.turns.mcp.server import McpServer
 from afl.turns.tools.approval import ApprovalRule
 from afl.turns.tools.local import LocalTool, current_call
 from afl.turns.tools.outcome import ToolFailure
+from afl.turns.tools.tool_names import LONGEST_NAME, NOT_IN_A_NAME
 
 MOST_TOOLS = 128
 LARGEST_SCHEMA = 50_000  # characters
 IDEMPOTENCY_KEY = "agentflow/idempotency-key"  # in the `_meta` of a call
-_NOT_IN_A_NAME = re.compile(r"[^A-Za-z0-9_-]")
-_LONGEST_NAME = 64  # of the providers
 _log = logging.getLogger("afl.turns")
 
 
@@ -93,7 +91,7 @@ def tool_of(server: McpServer, found: McpToolDefinition) -> McpTool | None:
     schema = dict(found.input_schema)
     if len(codec.encode(schema, what="a schema")) > LARGEST_SCHEMA:
         return None
-    name = _NOT_IN_A_NAME.sub("_", f"{server.prefix}{found.name}")[:_LONGEST_NAME]
+    name = NOT_IN_A_NAME.sub("_", f"{server.prefix}{found.name}")[:LONGEST_NAME]
     description = cut(found.description or f"The tool {found.name}.", server.max_description)
     hints = found.annotations
     reads = hints is not None and hints.read_only_hint is True

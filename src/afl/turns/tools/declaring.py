@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, overload
 
 from afl.turns.tools.approval import Approve, Expired
-from afl.turns.tools.local import TOOL_SECONDS, LocalTool, local_tool
+from afl.turns.tools.local import LocalTool, local_tool
 from afl.turns.tools.outcome import SUSPEND
 from afl.turns.tools.workflow_tool import WorkflowTool, workflow_tool
 
@@ -17,11 +17,11 @@ def tool(
     /,
     *,
     name: str = "",
-    after_execution: str = SUSPEND,
-    timeout: float = TOOL_SECONDS,
-    approve: Approve = False,
+    after_execution: str | None = None,
+    timeout: float | None = None,
+    approve: Approve | None = None,
     approve_timeout: float | None = None,
-    approve_expired: Expired = "reject",
+    approve_expired: Expired | None = None,
 ) -> LocalTool: ...
 
 
@@ -29,11 +29,11 @@ def tool(
 def tool(
     *,
     name: str = "",
-    after_execution: str = SUSPEND,
-    timeout: float = TOOL_SECONDS,
-    approve: Approve = False,
+    after_execution: str | None = None,
+    timeout: float | None = None,
+    approve: Approve | None = None,
     approve_timeout: float | None = None,
-    approve_expired: Expired = "reject",
+    approve_expired: Expired | None = None,
 ) -> Callable[[Callable[..., Any]], LocalTool]: ...
 
 
@@ -53,7 +53,8 @@ def tool(
 
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """The tool a function is: `tool(refund, approve="finance")`, or `@tool(approve="finance")` above the function, with
-    the options of `local_tool`. It can be called as the function can.
+    the options of `local_tool`. It can be called as the function can. `tool` of a tool is a copy of it with the options
+    that are given.
 
     With `workflow` it is the workflow of that name: a call starts a run, and the turn waits for its end.
     """

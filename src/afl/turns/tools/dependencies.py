@@ -105,7 +105,9 @@ def current_context() -> AgentContext[Any]:
         ) from None
 
 
-def _context_parameter(function: Callable[..., Any]) -> str | None:
+def _context_parameter(function: Any) -> str | None:
+    if not callable(function):  # told where its schema is made
+        return None
     target = function if inspect.isroutine(function) else type(function).__call__
     try:
         hints = typing.get_type_hints(target)

@@ -37,6 +37,7 @@ from afl.turns.served.agent import ServedAgent
 from afl.turns.tools.approval import ApprovalRule, Approve, Expired, approval_rule
 from afl.turns.tools.dependencies import AgentContext, Dependencies, context_var, with_context
 from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND, Outcome, ToolFailure, failed, outcome_of
+from afl.turns.tools.tool_names import check_tool_name
 
 TOOL_SECONDS = 120.0
 THREADS = 32
@@ -106,27 +107,41 @@ def local_tool(
     function: Callable[..., Any] | PythonTool | LocalTool,
     *,
     name: str = "",
-    after_execution: str = SUSPEND,
-    timeout: float = TOOL_SECONDS,
-    approve: Approve = False,
+    after_execution: str | None = None,
+    timeout: float | None = None,
+    approve: Approve | None = None,
     approve_timeout: float | None = None,
-    approve_expired: Expired = "reject",
+    approve_expired: Expired | None = None,
 ) -> LocalTool:
     """The tool a function is. `after_execution="terminate"`: its answer is the turn's deliverable.
 
+    `timeout`: seconds for one call, 120 by default.
     `approve`: a person is asked before it is called: True, the name of the group that is asked, or a function of the
     arguments that returns one of these. Nobody answers in `approve_timeout` seconds: `approve_expired` says whether the
-    model is told so (reject) or the turn fails (fail).
+    model is told so (reject, the default) or the turn fails (fail).
+    Of what is a tool already there is a copy with the options that are given, and its own for the others.
     """
     if isinstance(function, LocalTool):
-        return function
-    if after_execution not in AFTER_EXECUTION:
-        raise InputError(f"after_execution is {after_execution!r}; expected suspend or terminate")
-    if not timeout > 0:
-        raise InputError(f"the timeout of a tool is {timeout!r}; expected seconds, more than 0")
-    rule = approval_rule(approve, approve_timeout, approve_expired)
-    called = function if isinstance(function, PythonTool) else with_context(function)
-    return LocalTool(tool_from(called, name=name), after_execution, timeout, rule)
+        known = function
+    else:
+        called = function if isinstance(function, PythonTool) else with_context(function)
+        known = LocalTool(tool_from(called, name=name))
+    python = tool_from(known.python, name=name)
+    check_tool_name(python.name)
+    after = known.after_execution if after_execution is None else after_execution
+    if after not in AFTER_EXECUTION:
+        raise InputError(f"after_execution is {after!r}; expected suspend or terminate")
+    seconds = known.timeout if timeout is None else timeout
+    if not seconds > 0:
+        raise InputError(f"the timeout of a tool is {seconds!r}; expected seconds, more than 0")
+    rule = known.approval or ApprovalRule(False)
+    asks = approval_rule(
+        rule.approve if approve is None else approve,
+        rule.seconds if approve_timeout is None else approve_timeout,
+        rule.expired if approve_expired is None else approve_expired,
+    )
+    changed = LocalTool(python, after, seconds, asks)
+    return known if changed == known else changed
 
 
 class Toolbox:

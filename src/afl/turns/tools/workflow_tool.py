@@ -11,6 +11,7 @@ from afl.kernel.errors import InputError
 from afl.turns.statuses import AfterExecution
 from afl.turns.tools.approval import FOREVER, ApprovalRule, Approve, Expired, approval_rule
 from afl.turns.tools.outcome import AFTER_EXECUTION, SUSPEND
+from afl.turns.tools.tool_names import check_tool_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,7 @@ def workflow_tool(
     rule = approval_rule(approve, approve_timeout, approve_expired)
     if rule is not None:
         rule.stored()  # a function cannot be stored, which is told now
-    called = name or workflow.rpartition(".")[2]
+    called = check_tool_name(name or workflow.rpartition(".")[2])
     return WorkflowTool(
         workflow, called, timeout or FOREVER, AfterExecution(after_execution), rule, task_list
     )
