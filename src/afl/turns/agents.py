@@ -45,6 +45,7 @@ from afl.turns.sessions.records import SessionRow, add_turn, list_sessions, sess
 from afl.turns.sessions.session import Session
 from afl.turns.statuses import BoxKind, CardType, MessageType
 from afl.turns.store import inbox
+from afl.turns.tools.approval import APPROVALS, profile_rules
 from afl.turns.tools.dependencies import AgentContext
 from afl.turns.tools.expected import result_card_content, stored_type
 from afl.turns.tools.local import LocalTool, Toolbox, local_tool
@@ -62,6 +63,14 @@ T = TypeVar("T")
 OnText = Callable[[str], None]
 AnyTool = Callable[..., Any] | PythonTool | LocalTool
 Prompt = str | Callable[[AgentContext[Any]], Any]
+
+
+def _tool(given: AnyTool | WorkflowTool | str) -> LocalTool | WorkflowTool | str:
+    return given if isinstance(given, (str, WorkflowTool)) else local_tool(given)
+
+
+def _name(tool: LocalTool | WorkflowTool | str) -> str:
+    return tool if isinstance(tool, str) else tool.name  # the host of a workflow enters it into the project
 
 
 @asynccontextmanager
@@ -150,14 +159,19 @@ class Agents:
         What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
         """
         check_names(agent_id, profile, LlmConfig.__struct_fields__)
+        listed = None if tools is None else [_tool(each) for each in tools]
+        functions = [each for each in listed or () if isinstance(each, LocalTool)]
         data: dict[str, Any] = {
             "name": agent_id,
             "system_prompt_template": prompt if isinstance(prompt, str) else "",
             "worker_target": worker_target,
             "tags": list(tags),
-            "allowed_tools": None if tools is None else [self._named(tool) for tool in tools],
+            "allowed_tools": None if listed is None else [_name(each) for each in listed],
             **profile,
         }
+        self.toolbox.set_tools(agent_id, functions)
+        if rules := profile_rules({each.name: each.approval for each in functions}):
+            data[APPROVALS] = rules
         if not isinstance(prompt, str):
             self.toolbox.prompts[agent_id] = prompt
             data["prompt_function"] = agent_id
@@ -376,11 +390,6 @@ class Agents:
     def conversation(self, agent_id: str, *, after: TurnRef | None = None) -> Conversation:
         """Turns that read the earlier ones of the conversation; `after`: continue after this turn."""
         return Conversation(self, agent_id, after)
-
-    def _named(self, tool: AnyTool | WorkflowTool | str) -> str:
-        if isinstance(tool, WorkflowTool):  # its host enters it into the project
-            return tool.name
-        return tool if isinstance(tool, str) else self.toolbox.add(local_tool(tool)).name
 
     def _known(self, tx: Transaction, agent_id: str, correlation_id: str | None) -> L0Result | None:
         """The turn that was sent with this correlation_id to this agent before."""

@@ -265,3 +265,51 @@ async def test_a_tool_of_an_agent_in_a_session_waits_for_a_person(database: Data
         assert (await agents.wait(turn)).text == "Done."
     assert shop.paid == [("Ada", 700)]
     assert model.requests[0].system == "You pay."
+
+
+@pytest.mark.parametrize("order", [("boss", "clerk"), ("clerk", "boss")])
+@asynchronous
+async def test_each_agent_has_the_rule_that_it_gives_to_a_function(
+    database: Database, order: tuple[str, str]
+) -> None:
+    shop = Shop()
+    tools = {"boss": tool(shop.pay, approve=False), "clerk": tool(shop.pay, approve_timeout=3600)}
+    async with open_agents(database, model=ScriptedModel([PAY, "Done.", PAY, "Done."])) as agents:
+        for name in order:
+            await agents.define(name, tools=[tools[name]])
+        assert (await agents.ask("boss", "Pay Ada.")).text == "Done."
+        assert shop.paid == [("Ada", 700)]
+        turn = await agents.send("clerk", "Pay Ada.")
+        (question,) = await asked(agents)
+        assert (question.group_name, question.agent_id) == ("finance", "clerk")
+        assert question.deadline is not None and shop.paid == [("Ada", 700)]
+        answer(agents, question, question.arguments)
+        await agents.wait(turn)
+    assert len(shop.paid) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "group"),
+    [
+        (False, "finance", "finance"),
+        ("clerks", "finance", "finance"),
+        (lambda given: False, "finance", "finance"),
+        (False, lambda given: "finance", "operators"),  # the function is not there: every call is asked for
+        (lambda given: "clerks", lambda given: "finance", "clerks"),
+        ("clerks", False, "clerks"),
+    ],
+)
+@asynchronous
+async def test_a_worker_with_an_older_module_asks_as_the_profile_says(
+    database: Database, before: Any, now: Any, group: str
+) -> None:
+    shop, model = Shop(), ScriptedModel([PAY, "Done."])
+    async with open_agents(database, model=model) as worker, open_agents(database) as deployed:
+        await worker.define("clerk", tools=[tool(shop.pay, approve=before)])
+        await deployed.define("clerk", tools=[tool(shop.pay, approve=now)])
+        turn = await deployed.send("clerk", "Pay Ada.")
+        (question,) = await asked(deployed)
+        assert (question.group_name, shop.paid) == (group, [])
+        answer(deployed, question, question.arguments)
+        await deployed.wait(turn)
+    assert shop.paid == [("Ada", 700)]

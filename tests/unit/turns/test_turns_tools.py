@@ -186,3 +186,23 @@ def test_what_is_no_function_is_told(given: Any, told: str) -> None:
 
 def test_an_object_that_can_be_called_is_a_tool_with_a_name() -> None:
     assert called(local_tool(Doubler(), name="doubler"), {"n": 2}).result == 4
+
+
+def test_agents_have_options_of_their_own_for_one_function() -> None:
+    box = Toolbox()
+    plain, asks = tool(double), tool(double, approve="finance")
+    box.set_tools("boss", [plain])
+    box.set_tools("clerk", [asks])
+    assert (box.find("double", "boss"), box.find("double", "clerk")) == (plain, asks)
+    assert box.find("double", "other") == asks  # which only names it: a rule is kept
+    extended = box.with_tools([tool(triple)])
+    assert extended.find("double", "boss") == plain and extended.find("triple", "boss") is not None
+    box.set_tools("boss", [asks])
+    assert box.find("double", "boss") == asks
+
+
+def test_one_agent_has_one_tool_of_a_name() -> None:
+    box = Toolbox()
+    box.set_tools("clerk", [tool(double), tool(double)])
+    with pytest.raises(InputError, match=r"agent clerk: two tools have the name 'double'.*name="):
+        box.set_tools("clerk", [tool(double), tool(double, approve="finance")])

@@ -15,7 +15,9 @@ from afl.kernel.errors import InputError
 
 ANYONE = "operators"  # who is asked when no group is named
 FOREVER = 10 * 365 * 86_400.0  # seconds
+APPROVALS = "approvals"  # in a profile: the rules of the agent's functions, by the names of the tools
 _OPTION = "approval"
+_FUNCTION = {"function": True}  # in the place of one, which cannot be stored
 _log = logging.getLogger("afl.turns")
 
 Expired = Literal["reject", "fail"]
@@ -50,7 +52,14 @@ class ApprovalRule:
         """As the options of a tool in the store have it; InputError for a function, which no row can hold."""
         if callable(self.approve):
             raise InputError("approve= must be True or a group for a tool that another process serves")
-        return {_OPTION: {"approve": self.approve, "seconds": self.seconds, "expired": self.expired}}
+        return {_OPTION: self._data(self.approve)}
+
+    def in_profile(self) -> dict[str, Any]:
+        """As a profile has it, which says of a function only that there is one."""
+        return self._data(_FUNCTION if callable(self.approve) else self.approve)
+
+    def _data(self, approve: Any) -> dict[str, Any]:
+        return {"approve": approve, "seconds": self.seconds, "expired": self.expired}
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +85,39 @@ def approval_rule(
     return ApprovalRule(approve, seconds, expired) if approve else None
 
 
+def profile_rules(rules: Mapping[str, ApprovalRule | None]) -> dict[str, Any]:
+    """The rules of an agent's tools as its profile has them: a worker without them asks all the same."""
+    return {name: rule.in_profile() for name, rule in rules.items() if rule is not None}
+
+
+def read_rules(data: Any) -> dict[str, ApprovalRule]:
+    """The rules of a profile."""
+    found = data if isinstance(data, Mapping) else {}
+    return {name: rule for name, each in found.items() if (rule := _read_rule(each)) is not None}
+
+
+def rule_in_force(own: ApprovalRule | None, profile: ApprovalRule | None) -> ApprovalRule | None:
+    """The rule of a call: that of the profile, which is as old as the turn; a function is the worker's own."""
+    if profile is None or (own is not None and profile.approve is _every_call):
+        return own
+    return profile
+
+
 def stored_rule(options: Mapping[str, Any]) -> ApprovalRule | None:
-    """The rule in the options of a tool; one that cannot be read asks about every call."""
+    """The rule in the options of a tool."""
     found = options.get(_OPTION)
-    if not found:
-        return None
+    return _read_rule(found) if found else None
+
+
+def _read_rule(found: Any) -> ApprovalRule | None:
+    """A rule as it is stored; one that cannot be read asks about every call."""
     try:
-        return approval_rule(found["approve"], found.get("seconds"), found.get("expired", "reject"))
+        approve = _every_call if found["approve"] == _FUNCTION else found["approve"]
+        return approval_rule(approve, found.get("seconds"), found.get("expired", "reject"))
     except (InputError, TypeError, KeyError, AttributeError):
         return ApprovalRule(True)
+
+
+def _every_call(arguments: Mapping[str, Any]) -> bool:
+    """In the place of a function that this worker does not have."""
+    return True

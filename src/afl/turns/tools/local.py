@@ -17,6 +17,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -149,6 +150,7 @@ class Toolbox:
 
     def __init__(self, tools: Iterable[Callable[..., Any] | PythonTool | LocalTool] = ()) -> None:
         self._tools: dict[str, LocalTool] = {}
+        self._of_agents: dict[str, dict[str, LocalTool]] = {}  # those that an agent lists, by their names
         self.checks = CheckBox()  # the guardrails of the agents of this process
         self.result_types: dict[str, ResultType[Any]] = {}  # of the agents of this process, by their keys
         self.prompts: dict[str, Callable[..., Any]] = {}  # functions that make prompts, by agent
@@ -163,24 +165,38 @@ class Toolbox:
         return self.result_types.setdefault(found.key, found) if found.kind is not None else found
 
     def add(self, function: Callable[..., Any] | PythonTool | LocalTool) -> LocalTool:
-        """One more; InputError when another one has its name."""
+        """One more, for agents that only name it; InputError when another function has its name.
+
+        If it is given more than once, one that a person must approve stays.
+        """
         tool = local_tool(function)
         known = self._tools.setdefault(tool.name, tool)
-        if known is not tool and inspect.unwrap(known.python.function) is not inspect.unwrap(
-            tool.python.function
-        ):
+        if inspect.unwrap(known.python.function) is not inspect.unwrap(tool.python.function):
             raise InputError(f"two tools have the name {tool.name!r}; give one of them another: name=...")
-        return known
+        if known.approval is None and tool.approval is not None:
+            self._tools[tool.name] = tool
+        return self._tools[tool.name]
+
+    def set_tools(self, agent: str, tools: Iterable[LocalTool]) -> None:
+        """The tools that an agent lists itself: it has them with the options that it gives them."""
+        own: dict[str, LocalTool] = {}
+        for each in tools:
+            self.add(each)
+            if own.setdefault(each.name, each) != each:
+                raise InputError(
+                    f"agent {agent}: two tools have the name {each.name!r}; give one of them another: name=..."
+                )
+        self._of_agents[agent] = own
 
     def with_tools(self, tools: Iterable[LocalTool]) -> Toolbox:
         """These and others; the tools that are here keep their names."""
-        both = Toolbox([*self, *(tool for tool in tools if tool.name not in self._tools)])
-        both.result_types, both.mcp, both.served = self.result_types, self.mcp, self.served
-        both.checks, both.prompts = self.checks, self.prompts
+        both = copy(self)
+        both._tools = {**self._tools, **{tool.name: tool for tool in tools if tool.name not in self._tools}}
         return both
 
-    def find(self, name: str) -> LocalTool | None:
-        return self._tools.get(name)
+    def find(self, name: str, agent: str = "") -> LocalTool | None:
+        """The tool of that name as an agent has it."""
+        return self._of_agents.get(agent, {}).get(name) or self._tools.get(name)
 
     def __iter__(self) -> Iterator[LocalTool]:
         return iter(self._tools.values())

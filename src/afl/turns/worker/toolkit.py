@@ -19,7 +19,14 @@ from afl.turns.orchestration.requests import KINDS, MEMORY, DelegationPolicy, bu
 from afl.turns.protocol.subjects import PMO_INTERNAL
 from afl.turns.resources import Tool as ToolRow
 from afl.turns.sessions.history import check_history
-from afl.turns.tools.approval import ApprovalRule, AskedApproval, stored_rule
+from afl.turns.tools.approval import (
+    APPROVALS,
+    ApprovalRule,
+    AskedApproval,
+    read_rules,
+    rule_in_force,
+    stored_rule,
+)
 from afl.turns.tools.expected import Expected
 from afl.turns.tools.local import LocalTool, Toolbox, near
 from afl.turns.tools.outcome import Outcome, failed
@@ -60,6 +67,7 @@ class Profile:
     history: Mapping[str, Any] | None = None  # how much of its session a turn reads
     budget: AgentBudget | None = None
     checks: NamedChecks = field(default_factory=NamedChecks)
+    approvals: Mapping[str, ApprovalRule] = field(default_factory=dict)  # rules of its functions, by tool
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
@@ -105,6 +113,7 @@ def profile_of(data: Mapping[str, Any]) -> Profile:
         None if data.get("history") is None else check_history(data["history"]),
         None if data.get("budget") is None else read_budget(data["budget"]),
         read_checks(data.get("guardrails"), f"profile {name}"),
+        read_rules(data.get(APPROVALS)),
     )
 
 
@@ -145,13 +154,15 @@ class Call:
     asked: AskedApproval | None = None
     ask: Ask | None = None  # what a check wants a person to be asked
     about: Tool | None = None  # of a question that is about no call of a tool
+    profile_rule: ApprovalRule | None = None
 
     @property
     def rule(self) -> ApprovalRule | None:
         """Which calls of the tool a person must approve."""
-        if self.local is not None:
-            return self.local.approval
-        return None if self.remote is None else stored_rule(self.remote.options)
+        own = None if self.local is None else self.local.approval
+        if self.remote is not None:
+            own = stored_rule(self.remote.options)
+        return rule_in_force(own, self.profile_rule)
 
     @property
     def after_execution(self) -> str:
@@ -174,7 +185,7 @@ class Toolkit:
         end = ((self.expected or Expected()).tool,) if self._submits else ()
         if last:
             return end
-        local = [tool.tool for tool in self.toolbox if self.profile.allows(tool.name)]
+        local = [tool.tool for each in self.toolbox if (tool := self._local(each.name)) is not None]
         taken = {tool.name for tool in local} | set(KINDS)
         remote = [
             seen(row)
@@ -203,11 +214,17 @@ class Toolkit:
         row = self.rows.get(name)
         return row if row is not None and PMO_INTERNAL in row.target_subject else None
 
+    def _local(self, name: str) -> LocalTool | None:
+        """A function of this process as the agent has it; None: it has none of that name."""
+        return self.toolbox.find(name, self.profile.name) if self.profile.allows(name) else None
+
     def _routed(self, call: Mapping[str, Any], *, single: bool, submits: int) -> Call:
         name, arguments = str(call["name"]), call["arguments"]
 
         def to(route: Route, **who: Any) -> Call:
-            return Call(call["id"], name, arguments, route, **who)
+            return Call(
+                call["id"], name, arguments, route, profile_rule=self.profile.approvals.get(name), **who
+            )
 
         if not isinstance(arguments, Mapping):
             return to(
@@ -215,8 +232,8 @@ class Toolkit:
             )
         if name == SUBMIT_RESULT and self._submits:
             return to(Route.SUBMIT) if single else to(Route.REFUSED, refusal=_not_single(submits))
-        local = self.toolbox.find(name)
-        if local is not None and self.profile.allows(name):
+        local = self._local(name)
+        if local is not None:
             return to(Route.LOCAL, local=local)
         if name in KINDS and self.profile.allows_builtin(name):
             pmo = self._elsewhere(name)
