@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from functools import partial
 from typing import Any
 
@@ -206,3 +207,89 @@ def test_one_agent_has_one_tool_of_a_name() -> None:
     box.set_tools("clerk", [tool(double), tool(double)])
     with pytest.raises(InputError, match=r"agent clerk: two tools have the name 'double'.*name="):
         box.set_tools("clerk", [tool(double), tool(double, approve="finance")])
+
+
+def test_the_time_of_a_call_begins_when_it_has_a_thread() -> None:
+    def brief() -> str:
+        time.sleep(0.1)
+        return "done"
+
+    async def work() -> list[Outcome]:
+        caller = ToolCaller(1)
+        try:
+            waiting = (caller.call(local_tool(brief, timeout=0.3), CALL, {}) for _ in range(6))
+            return list(await asyncio.gather(*waiting))
+        finally:
+            caller.close()
+
+    assert [outcome.result for outcome in asyncio.run(work())] == ["done"] * 6
+
+
+def test_calls_that_wait_for_hanging_ones_are_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    release = threading.Event()
+
+    def hang() -> None:
+        release.wait(10)
+
+    async def work() -> list[Any]:
+        caller = ToolCaller(1)
+        try:
+            late = await caller.call(local_tool(hang, timeout=0.01), CALL, {})
+            waiting = [asyncio.create_task(caller.call(local_tool(double), CALL, {"n": 1})) for _ in range(2)]
+            await asyncio.sleep(0.05)
+            assert not any(each.done() for each in waiting)
+            release.set()
+            return [late.status, *(outcome.result for outcome in await asyncio.gather(*waiting))]
+        finally:
+            release.set()
+            caller.close()
+
+    with caplog.at_level("WARNING", "afl.turns"):
+        assert asyncio.run(work()) == ["timeout", 2, 2]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert "1 of 1 threads" in said and "hang" in said
+
+
+def test_a_canceled_call_that_has_no_thread_yet_is_not_made() -> None:
+    release, made = threading.Event(), list[int]()
+
+    async def work() -> None:
+        caller = ToolCaller(1)
+        try:
+            first = asyncio.create_task(caller.call(local_tool(lambda: release.wait(10), name="a"), CALL, {}))
+            await asyncio.sleep(0.05)
+            second = asyncio.create_task(caller.call(local_tool(lambda: made.append(1), name="b"), CALL, {}))
+            await asyncio.sleep(0.05)
+            second.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            release.set()
+            await first
+        finally:
+            release.set()
+            caller.close()
+
+    asyncio.run(work())
+    assert made == []
+
+
+def test_a_call_without_a_thread_ends_with_its_caller() -> None:
+    release = threading.Event()
+
+    async def work() -> None:
+        caller = ToolCaller(1)
+        try:
+            first = asyncio.create_task(caller.call(local_tool(lambda: release.wait(10), name="a"), CALL, {}))
+            await asyncio.sleep(0.05)
+            second = asyncio.create_task(caller.call(local_tool(double), CALL, {"n": 1}))
+            await asyncio.sleep(0.05)
+            caller.close()
+            async with asyncio.timeout(5):
+                with pytest.raises(asyncio.CancelledError):
+                    await second
+            release.set()
+            await first
+        finally:
+            release.set()
+
+    asyncio.run(work())

@@ -14,7 +14,7 @@ import inspect
 import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
 from copy import copy
@@ -213,7 +213,10 @@ def near(name: str, known: Iterable[str]) -> str:
 
 
 class ToolCaller:
-    """Calls tools: coroutine functions in the event loop, others on threads of its own, each with its timeout."""
+    """Calls tools: coroutine functions in the event loop, others on threads of its own, each with its timeout.
+
+    The time of a call begins when it has a thread. One that is not done in time keeps its thread until it returns.
+    """
 
     def __init__(
         self,
@@ -223,7 +226,11 @@ class ToolCaller:
     ) -> None:
         self._content = content
         self._deps = deps or Dependencies()
+        self._most = threads
         self._threads = ThreadPoolExecutor(threads, thread_name_prefix="afl-tool")
+        self._under_way: set[Future[Any]] = set()
+        self._given_up: dict[Future[Any], str] = {}  # calls that nobody awaits, with the names of their tools
+        self._warned = False
 
     async def call(
         self, tool: LocalTool, call: ToolCall, arguments: Mapping[str, Any], *, within: str = ""
@@ -239,9 +246,8 @@ class ToolCaller:
         begun = time.monotonic()
         try:
             span = telemetry.span("afl.tool", within, tool=tool.name, call=call.tool_call_id)
-            async with asyncio.timeout(tool.timeout):
-                with span:
-                    answer = await self._answer(tool, call, given)
+            with span:
+                answer = await self._answer(tool, call, given)
         except TimeoutError:
             return failed(
                 "tool_timeout", f"{tool.name} was not done after {tool.timeout:g} s", status="timeout"
@@ -270,11 +276,51 @@ class ToolCaller:
         context.run(context_var.set, AgentContext(self._deps.value, *about))
         function = tool.python.function
         if inspect.iscoroutinefunction(function):
-            return await asyncio.create_task(_awaited(function(**given)), context=context)
-        loop = asyncio.get_running_loop()
-        on_thread = failing(lambda: context.run(lambda: function(**given)))
-        answer = await loop.run_in_executor(self._threads, on_thread)
-        return await _awaited(answer) if inspect.isawaitable(answer) else answer
+            async with asyncio.timeout(tool.timeout):
+                return await asyncio.create_task(_awaited(function(**given)), context=context)
+        return await self._on_thread(tool, lambda: context.run(lambda: function(**given)))
+
+    async def _on_thread(self, tool: LocalTool, function: Callable[[], Any]) -> Any:
+        loop, begun = asyncio.get_running_loop(), asyncio.Event()
+
+        def work() -> Any:
+            loop.call_soon_threadsafe(begun.set)
+            return failing(function)()
+
+        if len(self._under_way) >= self._most:
+            self._warn()
+        job = self._threads.submit(work)
+        self._under_way.add(job)
+        job.add_done_callback(self._done)
+        answered = asyncio.wrap_future(job)
+        answered.add_done_callback(lambda _: begun.set())  # `close` cancels a call that has no thread yet
+        try:
+            await begun.wait()
+            async with asyncio.timeout(tool.timeout):
+                answer = await answered
+                return await _awaited(answer) if inspect.isawaitable(answer) else answer
+        finally:
+            job.cancel()
+            answered.cancel()
+            if not job.done():
+                self._given_up[job] = tool.name
+                job.add_done_callback(self._done)  # it may have returned since
+
+    def _done(self, job: Future[Any]) -> None:
+        self._under_way.discard(job)
+        self._given_up.pop(job, None)
+
+    def _warn(self) -> None:
+        """Say once that calls wait for threads of calls that were given up."""
+        given_up = list(self._given_up.values())
+        if given_up and not self._warned:
+            self._warned = True
+            _log.warning(
+                "calls of tools wait: %d of %d threads have calls that timed out or were canceled and still run: %s",
+                len(given_up),
+                self._most,
+                ", ".join(sorted(set(given_up))),
+            )
 
     def close(self) -> None:
         """Take no more calls. A call that hangs is abandoned: a thread cannot be ended from outside."""

@@ -20,7 +20,7 @@ from afl.models.conversation import CORRECTIONS
 from afl.models.model import OnText, complete
 from afl.turns.engine import L0Engine
 from afl.turns.tools.dependencies import Dependencies
-from afl.turns.tools.local import Toolbox, ToolCaller
+from afl.turns.tools.local import THREADS, Toolbox, ToolCaller
 from afl.turns.worker.text_writer import TextWriter
 from afl.turns.worker.turn_state import TurnStateLoader
 
@@ -75,7 +75,7 @@ class WorkerServices:
 
     def __post_init__(self) -> None:
         self.states = TurnStateLoader(self.toolbox)
-        self.tools = ToolCaller(deps=self.deps, content=self.engine.content)
+        self.tools = ToolCaller(max(THREADS, self.limits.concurrency), self.deps, self.engine.content)
         self.texts = TextWriter(self.engine)
         self._model_threads = ThreadPool("afl-model")
 
