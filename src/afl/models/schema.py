@@ -13,9 +13,10 @@ from typing import Any
 import msgspec
 
 from afl.kernel import codec, event_loop
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, PayloadError
 from afl.models.messages import Tool
 
+MOST_LEVELS = 200  # of data in data; what is far deeper cannot be encoded
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
 _ENTRY = re.compile(r"^\s+\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 _FIELD = re.compile(r"^\s*:param\s+(?:[\w\[\], .|]+\s+)?(\w+):\s*(.*)$")
@@ -76,9 +77,9 @@ class PythonTool:
         answer = self.function(**arguments)
         if inspect.isawaitable(answer):
             answer = event_loop.run(_outcome(answer))
-        return (
-            answer if isinstance(answer, str) else codec.encode(_plain(answer), what=f"what {self.name} gave")
-        )
+        if isinstance(answer, str):
+            return answer
+        return codec.encode(plain_answer(answer, self.name), what=f"what {self.name} gave")
 
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the function is called with; InputError names the argument that does not fit."""
@@ -193,9 +194,36 @@ def _from_data(kind: Any, value: Any) -> Any:
     return kind.model_validate(value)
 
 
-def _plain(answer: Any) -> Any:
-    dump = getattr(answer, "model_dump", None)
-    return dump(mode="json") if callable(dump) else answer
+def plain_answer(answer: Any, tool: str) -> Any:
+    """What a tool gave as plain data, with all models in it; PayloadError names the tool if it cannot be."""
+    wrong = f"what {tool} gave is not plain JSON data"
+    too_deep = f"{wrong}: it contains itself, or has more than {MOST_LEVELS} levels"
+    try:
+        plain = msgspec.to_builtins(answer, str_keys=True, enc_hook=_model_data)
+    except RecursionError as error:
+        raise PayloadError(too_deep) from error
+    except (TypeError, ValueError) as error:
+        raise PayloadError(f"{wrong}: {error}") from error
+    if _is_deeper(plain, MOST_LEVELS):
+        raise PayloadError(too_deep)
+    return plain
+
+
+def _model_data(value: Any) -> Any:
+    dump = getattr(value, "model_dump", None)
+    if not callable(dump) or isinstance(value, type):
+        raise TypeError(f"it has an object of the type {type(value).__name__}")
+    return dump(mode="json")
+
+
+def _is_deeper(value: Any, most: int) -> bool:
+    level = [value]
+    for _ in range(most + 1):
+        containers = [each for each in level if isinstance(each, (dict, list, tuple))]
+        if not containers:
+            return False
+        level = [one for each in containers for one in (each.values() if isinstance(each, dict) else each)]
+    return True
 
 
 def _is_plain(value: Any) -> bool:

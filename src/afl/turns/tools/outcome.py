@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from afl.kernel import codec
 from afl.kernel.errors import PayloadError
+from afl.models.schema import plain_answer
 from afl.turns.cardbox.cards import NewCard, check_card, tool_result_content
 from afl.turns.cardbox.parts import with_parts
 from afl.turns.errors import CardError
@@ -58,9 +57,9 @@ def failed(code: str, message: str, *, status: str = "failed", after_execution: 
 def outcome_of(answer: Any, *, tool: str, after_execution: str = SUSPEND) -> Outcome:
     """The outcome of a call that returned; a value that is no JSON data is a failed outcome."""
     try:
-        plain = msgspec.to_builtins(_dumped(answer), str_keys=True)
+        plain = plain_answer(answer, tool)
         codec.encode(plain, what=f"what {tool} gave")
-    except (TypeError, ValueError, PayloadError) as error:
+    except PayloadError as error:
         return failed("result_not_serializable", str(error), after_execution=after_execution)
     return Outcome("success", plain, None, after_execution)
 
@@ -92,8 +91,3 @@ def checked(status: str, result: Any, error: Any, after_execution: str) -> Outco
 
 def _is_error(error: Any) -> bool:
     return isinstance(error, Mapping) and "code" in error and "message" in error
-
-
-def _dumped(answer: Any) -> Any:
-    dump = getattr(answer, "model_dump", None)
-    return dump(mode="json") if callable(dump) else answer
