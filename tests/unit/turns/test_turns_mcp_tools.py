@@ -215,3 +215,31 @@ def test_public_addresses() -> None:
     private = ["127.0.0.1", "10.1.2.3", "169.254.169.254", "100.64.0.1", "0.0.0.0", "224.0.0.1", "::1"]
     hidden = ["fe80::1%eth0", "fc00::1", "::ffff:10.0.0.1", "2002:7f00:1::", "64:ff9b::a9fe:a9fe"]
     assert not any(is_public(each) for each in (*private, *hidden))
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("uvx mcp-server-git", "mcp-server-git"),
+        ("uvx x --token sk-12345", "x"),
+        ("npx -y @modelcontextprotocol/server-filesystem /data", "server-filesystem"),
+        ("/usr/bin/python3.12 -m shop.stock sk-12345", "shop.stock"),
+        ("python stock.py", "stock.py"),
+        ("pipx run stock", "stock"),
+        ("uv tool run stock", "stock"),
+        ("docker run -i --rm mcp/github", "github"),
+        ("docker run -e TOKEN=sk-12345 mcp/github", "docker"),
+        ("npx --token sk-12345 stock", "npx"),
+        ("uvx git+https://sk-12345@example.com/stock?key=sk-12345", "stock"),
+        ("/opt/stock --token sk-12345", "stock"),
+        ("stock sk-12345", "stock"),
+        ("uvx", "uvx"),
+    ],
+)
+def test_the_name_of_a_server_is_what_its_command_starts(command: str, name: str) -> None:
+    assert McpServer(command=command.split()).name == name
+
+
+def test_the_name_of_a_server_may_be_given() -> None:
+    assert McpServer(command=["uvx", "x"], name="shop").name == "shop"
+    assert McpServer(url="https://mcp.example.com/sk-12345?key=sk-12345").name == "mcp.example.com"

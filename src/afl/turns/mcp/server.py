@@ -22,12 +22,20 @@ from afl.kernel.settings import Settings, load_settings
 
 APPROVALS = ("writes", "always", "never")
 _TELLING_CHARACTERS = 6  # what is shorter may be an ordinary word
+# Programs that start another one; those that are told to by a word of their own; and options that take no value.
+_LAUNCHER = re.compile(r"npx|uvx|bunx|node|python[0-9.]*")
+_LAUNCHER_BY_WORD = re.compile(r"pipx|uv|bun|deno|pnpm|yarn|docker|podman")
+_WORDS = frozenset({"run", "tool", "exec", "dlx", "x"})
+_OPTIONS = frozenset({"-m", "-y", "--yes", "-q", "-u", "-i", "--rm", "--init"})
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
 @dataclass(frozen=True, kw_only=True)
 class McpServer:
     """A server that is started as a process (`command`), or that is reached over streamable HTTP (`url`).
+
+    `name`: if it is not given, the host of the `url`, or what the `command` starts: `mcp-server-git` for `uvx
+    mcp-server-git --repository /src`, the program itself unless it is npx, uvx, python, docker or the like.
 
     `${NAME}` in the values of `env` and `headers` is a variable of the worker's environment; neither is stored. A
     process has only those variables of the worker that it needs to start (HOME, PATH ...), and `env`.
@@ -92,7 +100,19 @@ class McpServer:
         return value
 
     def _default_name(self) -> str:
-        return urlsplit(self.url).hostname or PurePath(self.command[-1] if self.command else "").name
+        return urlsplit(self.url).hostname or _command_name(self.command)
+
+
+def _command_name(command: Sequence[str]) -> str:
+    """What a command starts. Other arguments may be secret, so none of them is a name."""
+    program = PurePath(command[0]).name
+    words = _WORDS if _LAUNCHER_BY_WORD.fullmatch(program) else frozenset[str]()
+    if not words and not _LAUNCHER.fullmatch(program):
+        return program
+    started = next((word for word in command[1:] if word not in _OPTIONS | words), "")
+    if started.startswith("-"):  # an option that is not known here, whose value may come next
+        return program
+    return PurePath(started.partition("?")[0]).name or program
 
 
 def server_of(name: str, data: Any) -> McpServer:
