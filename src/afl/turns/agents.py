@@ -18,7 +18,6 @@ from afl.kernel.database import Database, Transaction, connect
 from afl.models import PythonTool, as_model
 from afl.models.content import File
 from afl.models.opening import AnyModel
-from afl.turns.budgets.limits import read_budget
 from afl.turns.bus import open_bus, outbox
 from afl.turns.bus.event_listener import EventListener
 from afl.turns.cardbox import cards as contents
@@ -30,6 +29,7 @@ from afl.turns.content.blob_store import BlobStore
 from afl.turns.content.given import Told
 from afl.turns.content.instruction import instruction
 from afl.turns.context import TurnContext
+from afl.turns.definition_checks import check_definition, read_tools
 from afl.turns.engine import L0Engine
 from afl.turns.errors import ProtocolViolation
 from afl.turns.guardrails import Guardrails
@@ -37,10 +37,8 @@ from afl.turns.intents import AddressIntent, SpawnIntent
 from afl.turns.mcp.server import McpServer
 from afl.turns.model import L0Result, Limits, TurnRef, accepted
 from afl.turns.primitives.send import refusal
-from afl.turns.profile_names import check_names
 from afl.turns.resources import Agent, find_profile, put_agent, put_profile
 from afl.turns.served.agent import PYDANTIC_AI, ServedAgent, served_agent
-from afl.turns.sessions.history import check_history
 from afl.turns.sessions.records import SessionRow, add_turn, list_sessions, session_card
 from afl.turns.sessions.session import Session
 from afl.turns.statuses import BoxKind, CardType, MessageType
@@ -48,7 +46,7 @@ from afl.turns.store import inbox
 from afl.turns.tools.approval import APPROVALS, profile_rules
 from afl.turns.tools.dependencies import AgentContext
 from afl.turns.tools.expected import result_card_content, stored_type
-from afl.turns.tools.local import LocalTool, Toolbox, local_tool
+from afl.turns.tools.local import LocalTool, Toolbox
 from afl.turns.tools.workflow_tool import WorkflowTool
 from afl.turns.turn_events import AgentEvent
 from afl.turns.turn_stream import follow_turn
@@ -63,10 +61,6 @@ T = TypeVar("T")
 OnText = Callable[[str], None]
 AnyTool = Callable[..., Any] | PythonTool | LocalTool
 Prompt = str | Callable[[AgentContext[Any]], Any]
-
-
-def _tool(given: AnyTool | WorkflowTool | str) -> LocalTool | WorkflowTool | str:
-    return given if isinstance(given, (str, WorkflowTool)) else local_tool(given)
 
 
 def _name(tool: LocalTool | WorkflowTool | str) -> str:
@@ -158,8 +152,8 @@ class Agents:
         `mcp`: MCP servers whose tools it has, or names of configured ones. `served`: what runs its turns here.
         What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
         """
-        check_names(agent_id, profile, LlmConfig.__struct_fields__)
-        listed = None if tools is None else [_tool(each) for each in tools]
+        check_definition(agent_id, prompt, profile)
+        listed = read_tools(agent_id, tools)
         functions = [each for each in listed or () if isinstance(each, LocalTool)]
         data: dict[str, Any] = {
             "name": agent_id,
@@ -183,10 +177,6 @@ class Agents:
         if isinstance(guardrails := data.get("guardrails"), Guardrails):
             self.toolbox.checks.add(guardrails.checks)
             data["guardrails"] = guardrails.stored
-        if data.get("history") is not None:
-            check_history(data["history"])
-        if data.get("budget") is not None:
-            read_budget(data["budget"])
         if result is not None:
             data["result"] = stored_type(self.toolbox.add_type(result))
 

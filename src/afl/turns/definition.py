@@ -11,8 +11,10 @@ from typing import Any
 
 from afl.models.result_type import result_type
 from afl.turns.agents import Agents, AnyTool, Prompt
+from afl.turns.definition_checks import check_definition, read_tools
 from afl.turns.mcp.server import McpServer
 from afl.turns.served.agent import served_agent
+from afl.turns.tools.local import LocalTool
 from afl.turns.tools.workflow_tool import WorkflowTool
 from afl.turns.worker.worker import TARGET
 
@@ -23,15 +25,15 @@ class AgentDefinition:
 
     agent_id: str
     prompt: Prompt = ""
-    tools: tuple[AnyTool | WorkflowTool | str, ...] | None = ()
+    tools: tuple[LocalTool | WorkflowTool | str, ...] | None = ()
     worker_target: str = TARGET
     tags: tuple[str, ...] = ()
     profile: Mapping[str, Any] = field(default_factory=dict)
 
     @property
-    def functions(self) -> list[AnyTool]:
+    def functions(self) -> list[LocalTool]:
         """Those of its tools that are functions of this process."""
-        return [tool for tool in self.tools or () if not isinstance(tool, (str, WorkflowTool))]
+        return [tool for tool in self.tools or () if isinstance(tool, LocalTool)]
 
     @property
     def workflows(self) -> list[WorkflowTool]:
@@ -55,12 +57,14 @@ def agent(
     `mcp`: MCP servers whose tools it has, or names of configured ones.
     What else a profile may have is given by name: must_end_with, llm_config, delegation_policy ...
     """
+    check_definition(agent_id, prompt, profile)
+    listed = read_tools(agent_id, tools)
     if result is not None:
         profile["result"] = result_type(result)  # what is no type is told now
     if servers := tuple(mcp):
         profile["mcp"] = servers
     return AgentDefinition(
-        agent_id, prompt, None if tools is None else tuple(tools), worker_target, tuple(tags), profile
+        agent_id, prompt, None if listed is None else tuple(listed), worker_target, tuple(tags), profile
     )
 
 

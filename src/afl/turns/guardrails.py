@@ -61,6 +61,14 @@ class Guardrails:
     output: Sequence[Check] = ()
     tools: Sequence[Check] = ()
 
+    def __post_init__(self) -> None:
+        for kind in KINDS:
+            given = getattr(self, kind)
+            if isinstance(given, str) or not isinstance(given, Sequence):
+                raise InputError(f"{kind} of Guardrails is {given!r}; expected a list of functions")
+            for each in given:
+                check_name(each)
+
     @property
     def stored(self) -> dict[str, list[str]]:
         """As a profile has them: by name."""

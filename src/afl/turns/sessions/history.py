@@ -39,8 +39,10 @@ class History(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         return self.last is None and self.tokens is None
 
 
-def read_history(data: Mapping[str, Any]) -> History:
+def read_history(data: Any) -> History:
     """A policy; InputError names what is wrong with it."""
+    if not isinstance(data, Mapping):
+        raise InputError(f'history is {data!r}; expected limits by name, such as {{"last": 20}}')
     try:
         policy = convert(dict(data), History)
     except ValidationError as error:
@@ -54,7 +56,7 @@ def read_history(data: Mapping[str, Any]) -> History:
     return policy
 
 
-def check_history(data: Mapping[str, Any]) -> dict[str, Any]:
+def check_history(data: Any) -> dict[str, Any]:
     """The same mapping, of which a policy can be read."""
     read_history(data)
     return dict(data)
