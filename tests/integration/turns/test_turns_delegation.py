@@ -286,6 +286,24 @@ def test_a_failure_ends_them_all(place: Place) -> None:
     run(work)
 
 
+def test_the_model_reads_what_succeeded_and_why_the_rest_did_not(place: Place) -> None:
+    tasks = [task("writer", "quick"), task("writer", "fail")]
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(slow_children(tasks))
+            await there.agents.define("ada", "boss", **ANYONE)
+            await there.agents.define("writer")
+            told = decode((await there.agents.ask("ada", "go")).text)
+            assert told["status"] == "partial"
+            assert told["error"]["message"] == "1 of 2 tasks did not succeed; see the results of each"
+            done, failed = told["result"]["results"]
+            assert (done["status"], done["summary"]) == ("success", "FINE")
+            assert (failed["status"], failed["error"]) == ("failed", "no good")
+
+    run(work)
+
+
 def test_a_deadline_gives_what_there_is(place: Place) -> None:
     gate = Barrier()
     tasks = [task("writer", "slow"), task("writer", "quick"), task("writer", "slow")]
@@ -309,6 +327,7 @@ def test_a_deadline_gives_what_there_is(place: Place) -> None:
             told = result.content["result"]["results"]
             assert [one["status"] for one in told] == ["timeout", "success", "timeout"]
             assert told[1]["summary"] == "FINE"
+            assert told[0]["error"] == "it had not ended when the deadline of fork_join passed"
             for child in (late[0], late[2]):
                 assert (await there.agents.wait(child)).status is TaskStatus.CANCELED
 

@@ -7,6 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from afl.kernel.codec import decode
 from afl.models import Opaque, Reply, Text, ToolResult, ToolUse
 from afl.turns.cardbox import cards as contents
 from afl.turns.cardbox.cards import Card
@@ -52,6 +53,14 @@ def test_a_failed_tool_is_told_as_an_error() -> None:
     (_, _, told) = messages([ASK, thought("", "c1"), result("c1", None, "timeout")])
     (answer,) = told.content
     assert isinstance(answer, ToolResult) and answer.is_error and '"code":"c"' in answer.content
+
+
+def test_a_failed_tool_tells_the_part_of_its_result_that_there_is() -> None:
+    (_, _, told) = messages([ASK, thought("", "c1"), result("c1", {"done": [1]}, "partial")])
+    (answer,) = told.content
+    assert isinstance(answer, ToolResult) and answer.is_error
+    error = {"code": "c", "message": "m"}
+    assert decode(answer.content) == {"status": "partial", "error": error, "result": {"done": [1]}}
 
 
 def test_a_call_that_was_never_answered_has_an_answer() -> None:

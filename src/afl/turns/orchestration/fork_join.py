@@ -34,6 +34,8 @@ FORK_JOIN = "fork_join"
 GRACE_MS = 60_000  # the turn waits longer than the batch, so that the batch reports its own deadline
 OPEN = frozenset({"pending", "dispatched"})
 _SUMMARY = 4000
+_LATE = "it had not ended when the deadline of fork_join passed"
+_CANCELED = "it was stopped since another task failed (fail_fast)"
 
 
 def fork(tx: Transaction, source: ChildSource, arguments: Mapping[str, Any]) -> BuiltinResult:
@@ -221,11 +223,11 @@ def join_batch(tx: Transaction, project_id: str, batch_id: str) -> tuple[Message
     if end is None:
         return ()
     signals: list[Message] = []
-    late = "timeout" if batch.expired else "canceled"
+    late, why = ("timeout", _LATE) if batch.expired else ("canceled", _CANCELED)
     for place, task in enumerate(tasks):
         if task.open:
             signals += _stop(tx, batch, task, late)
-            ended = replace(task, status=late, error=f"the batch ended {end} before it")
+            ended = replace(task, status=late, error=why)
             tasks[place] = _end_task(tx, project_id, rows[place], ended)
     tx.run(Q.end_batch, project=project_id, batch=batch_id, status=end)
     return (*signals, *_report(tx, batch, end, tasks))
@@ -275,8 +277,7 @@ def _stop(tx: Transaction, batch: _Batch, task: BatchTask, why: str) -> Sequence
 
 def _report(tx: Transaction, batch: _Batch, end: str, tasks: Sequence[BatchTask]) -> Sequence[Message]:
     """The result card of the call, and its report."""
-    error = None if end == "success" else {"code": "batch_failed", "message": f"the batch ended {end}"}
-    outcome = Outcome(end, {"status": end, "results": results(tasks)}, error)
+    outcome = Outcome(end, {"status": end, "results": results(tasks)}, _error(end, tasks))
     made = NewCard(
         CardType.TOOL_RESULT,
         outcome.content(),
@@ -294,3 +295,11 @@ def _report(tx: Transaction, batch: _Batch, end: str, tasks: Sequence[BatchTask]
         "tool_result_card_id": card.card_id,
     }
     return report(tx, batch.context, ReportIntent(batch.turn, payload, batch.tool_call_id)).signals
+
+
+def _error(end: str, tasks: Sequence[BatchTask]) -> dict[str, str] | None:
+    if end == "success":
+        return None
+    failures = sum(task.status != "success" for task in tasks)
+    why = f"{failures} of {len(tasks)} tasks did not succeed; see the results of each"
+    return {"code": "batch_failed", "message": why}

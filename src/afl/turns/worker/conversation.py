@@ -97,10 +97,11 @@ def thought_blocks(card: Card) -> list[Block]:
 
 
 def result_text(content: Mapping[str, Any]) -> str:
-    """A tool's result as the model reads it."""
-    if content.get("error") is not None:
-        return codec.encode({"status": content["status"], "error": content["error"]})
+    """A tool's result as the model reads it; a call that failed may have a result in part."""
     result = content.get("result")
+    if content.get("error") is not None:
+        told = {"status": content["status"], "error": content["error"]}
+        return codec.encode(told if result is None else {**told, "result": result})
     return result if isinstance(result, str) else codec.encode(result)
 
 
