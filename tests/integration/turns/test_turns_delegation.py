@@ -286,6 +286,22 @@ def test_a_failure_ends_them_all(place: Place) -> None:
     run(work)
 
 
+def test_an_agent_that_would_wait_for_itself_is_refused(place: Place) -> None:
+    tasks = [task("ada", "more", "reuse"), task("writer", "quick")]
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(boss(("fork_join", {"tasks": tasks})))
+            await there.agents.define("ada", "boss", **ANYONE)
+            await there.agents.define("writer")
+            told = decode((await there.agents.ask("ada", "go")).text)
+            assert told["status"] == "failed"
+            assert "ada would wait for itself" in told["error"]["message"]
+            assert there.count("state.pmo_batches") == 0
+
+    run(work)
+
+
 def test_the_model_reads_what_succeeded_and_why_the_rest_did_not(place: Place) -> None:
     tasks = [task("writer", "quick"), task("writer", "fail")]
 

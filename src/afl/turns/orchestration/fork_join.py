@@ -41,7 +41,7 @@ _CANCELED = "it was stopped since another task failed (fail_fast)"
 def fork(tx: Transaction, source: ChildSource, arguments: Mapping[str, Any]) -> BuiltinResult:
     """Enqueue the children of a batch; a failed outcome when one of them is refused."""
     try:
-        request = checked_fork(read_request(ForkJoin, arguments, FORK_JOIN))
+        request = checked_fork(read_request(ForkJoin, arguments, FORK_JOIN), source.head.agent_id)
         children = [checked_child(tx, source, task) for task in request.tasks]
     except InputError as error:
         record_call(tx, source, FORK_JOIN)

@@ -105,8 +105,8 @@ def read_request(kind: type[R], arguments: Mapping[str, Any], tool: str) -> R:
         raise InputError(f"{tool}: {error}") from error
 
 
-def checked_fork(request: ForkJoin) -> ForkJoin:
-    """The request; InputError if it cannot be done."""
+def checked_fork(request: ForkJoin, caller: str) -> ForkJoin:
+    """The request of an agent; InputError if it cannot be done."""
     if not 1 <= len(request.tasks) <= MAX_TASKS:
         raise InputError(f"fork_join: {len(request.tasks)} tasks; expected 1 to {MAX_TASKS}")
     if request.deadline_seconds is not None and not request.deadline_seconds > 0:
@@ -114,6 +114,11 @@ def checked_fork(request: ForkJoin) -> ForkJoin:
     reused = [task.target_ref for task in request.tasks if task.target_strategy == "reuse"]
     if len(set(reused)) < len(reused):
         raise InputError("fork_join: two tasks reuse the same agent; one agent has one turn at a time")
+    if caller in reused:
+        raise InputError(
+            f"fork_join: {caller} would wait for itself, and one agent has one turn at a time; "
+            "use the strategy new or clone"
+        )
     return request
 
 
