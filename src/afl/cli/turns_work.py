@@ -146,8 +146,5 @@ def _greet(settings: Settings, offered: TurnModule, concurrency: int) -> None:
         f"{mask_url(settings.bus)}, {concurrency} turns at a time; Ctrl+C ends it.",
     )
     say(greeting)
-    for model, agents in offered.without_key().items():
-        say(
-            f"ANTHROPIC_API_KEY is not set: {model} is unavailable, and turns of {', '.join(agents)} will fail.",
-            "yellow",
-        )
+    for why, agents in offered.unavailable().items():
+        say(f"{why}; turns of {', '.join(agents)} will fail.", "yellow")

@@ -48,11 +48,13 @@ class ClaudeModel(ProviderModel):
         self._client = _client(api_key, base_url)
         super().__init__(f"anthropic:{aliases.get(name, name)}", aliases=aliases, **settings)
 
-    @property
-    def has_key(self) -> bool:
-        """Whether there is a key to ask with."""
+    def why_unavailable(self, name: str = "") -> str:
+        """As of any model; the client of Claude is made without a key, too."""
+        full = self._full_id(name)
         kinds = ("api_key", "auth_token", "credentials")
-        return any(getattr(self._client, kind, None) for kind in kinds)
+        if not full.startswith("anthropic:") or any(getattr(self._client, kind, None) for kind in kinds):
+            return super().why_unavailable(name)
+        return f"{full} cannot be asked: {self.key} is not set"
 
     def close(self) -> None:
         """Give back the connections."""

@@ -11,10 +11,10 @@ of it may have been shown already.
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any, cast
 
@@ -53,6 +53,7 @@ RETRIES = 4
 _BACKOFF = Backoff(0.5, cap=8.0)
 _HEEDLESS = ("google", "google-cloud")  # whose clients wait as long as they like
 _LONG_REPLY = 8192  # the clients want replies streamed that may take long
+_UNSET = re.compile(r"Set the `(\w+)` environment variable")  # how an error of Pydantic AI begins
 _EXTRAS = {"anthropic": "anthropic", "google": "google"}
 
 
@@ -90,12 +91,13 @@ class ProviderModel:
         provider, colon, model = full.partition(":")
         return full if is_address(full) or not colon else full_name(provider, model)
 
-    @property
-    def has_key(self) -> bool:
-        """Whether the model can be asked: its client could be made, with the key that it needs."""
-        with suppress(ModelRejected):
-            return self._model("") is not None
-        return False
+    def why_unavailable(self, name: str = "") -> str:
+        """Why what a request calls `name` cannot be asked: mostly a key that is not set. Empty if it can be."""
+        try:
+            self._one(name)
+        except (ModelRejected, MissingExtraError) as error:
+            return str(error)
+        return ""
 
     def close(self) -> None:
         """Give back the connections of the clients that were made here; those of a given model stay the caller's."""
@@ -156,7 +158,9 @@ class ProviderModel:
             extra = _EXTRAS.get(full.partition(":")[0], "openai")
             raise MissingExtraError(f"{full}: {error}; install it with: {pip_install(extra)}") from error
         except UserError as error:
-            raise ModelRejected(f"{full} cannot be asked: {error}") from error
+            unset = _UNSET.match(str(error))
+            why = f"{unset[1]} is not set" if unset else str(error)
+            raise ModelRejected(f"{full} cannot be asked: {why}") from error
 
 
 class _Call:

@@ -51,7 +51,7 @@ def models() -> Iterator[dict[str, Pair]]:
             patch.setenv("OPENAI_API_KEY", "local")
             patch.setenv("OPENAI_BASE_URL", f"{responses.url}/v1")
             for model, _ in found.values():
-                assert model.has_key
+                assert model.why_unavailable() == ""
                 stack.callback(model.close)
         yield found
 

@@ -47,6 +47,23 @@ def load(folder: Path, source: str) -> None:
     load_turn_module("bad.py")
 
 
+def test_agents_without_a_key_for_their_model(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    script = 'models = {"script": ScriptedModel(["here"])}'
+    agents = [
+        'a = agent("a")',
+        'b = agent("b", llm_config={"model": "openai:gpt-5-mini"})',
+        'c = agent("c", llm_config={"model": "script"})',
+    ]
+    head = "from afl.models import ScriptedModel\nfrom afl.turns import agent"
+    (folder / "good.py").write_text("\n".join([head, script, *agents]))
+    assert load_turn_module("good.py").unavailable() == {
+        "anthropic:claude-sonnet-4-6 cannot be asked: ANTHROPIC_API_KEY is not set": ["a"],
+        "openai:gpt-5-mini cannot be asked: OPENAI_API_KEY is not set": ["b"],
+    }
+
+
 def test_what_a_module_declares(folder: Path) -> None:
     (folder / "good.py").write_text(GOOD)
     found = load_turn_module("good.py")

@@ -62,14 +62,17 @@ class TurnModule:
     def targets(self) -> list[str]:
         return sorted({agent.worker_target for agent in self.agents})
 
-    def without_key(self) -> dict[str, list[str]]:
-        """The models that lack a key, each with the agents that cannot think for that."""
+    def unavailable(self) -> dict[str, list[str]]:
+        """Why models cannot be asked, such as a key that is not set, each with the agents whose turns fail for that."""
         found: dict[str, list[str]] = {}
         for agent in self.agents:
             wanted = str((agent.profile.get("llm_config") or {}).get("model", ""))
-            model = self.models.get(wanted, self.model)
-            if "served" not in agent.profile and not getattr(model, "has_key", True):
-                found.setdefault(model.resolve(wanted), []).append(agent.agent_id)
+            own = self.models.get(wanted)
+            model, name = (self.model, wanted) if own is None else (own, "")
+            check = getattr(model, "why_unavailable", None)
+            why = check(name) if check is not None and "served" not in agent.profile else ""
+            if why:
+                found.setdefault(why, []).append(agent.agent_id)
         return found
 
     def agent(self, name: str = "") -> AgentDefinition:
