@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from afl.kernel.settings import Settings
 from afl.models import ScriptedModel
 from afl.operations.program.agents import AgentError
-from afl.operations.turn.turn_service import load_model, load_turn_module
+from afl.operations.turn.turn_service import WorkerOptions, load_model, load_turn_module, staffed
 from afl.turns import local_tool
 
 GOOD = """
@@ -62,6 +64,23 @@ def test_agents_without_a_key_for_their_model(folder: Path, monkeypatch: pytest.
         "anthropic:claude-sonnet-4-6 cannot be asked: ANTHROPIC_API_KEY is not set": ["a"],
         "openai:gpt-5-mini cannot be asked: OPENAI_API_KEY is not set": ["b"],
     }
+
+
+def test_tools_that_nothing_provides_are_told_when_a_worker_starts(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "good.py").write_text(
+        GOOD.replace('tools=[weather, "search"]', 'tools=[weather, "recal", "remember", "submit_result"]')
+    )
+
+    async def start() -> None:
+        settings = Settings(store=f"sqlite:///{folder}/afl.db")
+        async with staffed(settings, load_turn_module("good.py"), WorkerOptions()):
+            pass
+
+    asyncio.run(start())
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == ["agent guide has no tool 'recal': nothing provides it; did you mean recall?"]
 
 
 def test_what_a_module_declares(folder: Path) -> None:

@@ -17,7 +17,10 @@ SETTINGS = ("model", "max_tokens", "temperature", "max_retries")
 @pytest.mark.parametrize(
     ("profile", "told"),
     [
-        ({"budgets": {"turn": {"usd": 1}}}, "agent clerk: there is no argument budgets; did you mean budget?"),
+        (
+            {"budgets": {"turn": {"usd": 1}}},
+            "agent clerk: there is no argument budgets; did you mean budget?",
+        ),
         ({"guardrail": None}, "did you mean guardrails?"),
         ({"toolz": []}, "there is no argument toolz; did you mean tools?"),
         ({"model": "small"}, 'there is no argument model; write llm_config={"model": ...}'),
@@ -28,7 +31,10 @@ SETTINGS = ("model", "max_tokens", "temperature", "max_retries")
         ({"cost_center": "7"}, "known are prompt, tools, worker_target, tags, result, mcp, allowed_internal"),
         ({"llm_config": {"temprature": 0}}, "there is no llm_config.temprature; did you mean temperature?"),
         ({"llm_config": {"color": 0}}, "there is no llm_config.color; known are model, max_tokens"),
-        ({"delegation_policy": {"targets": []}}, "there is no delegation_policy.targets; did you mean target_"),
+        (
+            {"delegation_policy": {"targets": []}},
+            "there is no delegation_policy.targets; did you mean target_",
+        ),
     ],
 )
 def test_a_name_that_nothing_reads_is_refused(profile: dict[str, Any], told: str) -> None:

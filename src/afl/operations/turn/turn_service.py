@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from types import ModuleType
 from typing import Any
 
-from afl.kernel.database import Database, connect
+from afl.kernel.database import Database, Transaction, connect
 from afl.kernel.errors import InputError
 from afl.kernel.settings import Settings
 from afl.models import Model, ScriptedModel, as_model
@@ -27,11 +29,15 @@ from afl.turns.cardbox.deliverable import Delivered
 from afl.turns.definition import AgentDefinition, establish
 from afl.turns.engine import L0Engine
 from afl.turns.model import TurnRef
+from afl.turns.orchestration.requests import KINDS
+from afl.turns.resources import get_tools
 from afl.turns.tools.local import Toolbox, near
+from afl.turns.tools.submit import SUBMIT_RESULT
 from afl.turns.tools.workflow_tool import WorkflowTool
 from afl.turns.worker.services import WorkerLimits
 from afl.turns.worker.worker import Worker
 
+_log = logging.getLogger("afl.turns")
 _HOW = """an agent is declared like this:
 
     from afl.turns import agent
@@ -165,6 +171,20 @@ class WorkerOptions:
         )
 
 
+def unprovided_tools(agents: Agents, module: TurnModule, tx: Transaction) -> list[str]:
+    """Of tools that agents have by name: for each that nothing provides, who wants it and what is meant perhaps."""
+    rows = [row.tool_name for row in get_tools(tx, agents.project)]
+    hosted = [tool.name for tool in (*agents.toolbox, *module.workflows)]
+    known = {*rows, *hosted, *KINDS, SUBMIT_RESULT}
+    return [
+        f"agent {agent.agent_id} has no tool {tool!r}: nothing provides it; {near(tool, known)}"
+        for agent in module.agents
+        if "mcp" not in agent.profile  # what its servers have is known once they are connected
+        for tool in agent.tools or ()
+        if isinstance(tool, str) and tool not in known
+    ]
+
+
 @asynccontextmanager
 async def staffed(
     settings: Settings, module: TurnModule, options: WorkerOptions, shared: Database | None = None
@@ -183,6 +203,8 @@ async def staffed(
         agents = Agents(engine, settings.project, toolbox)
         await agents.listen()
         await establish(agents, module.agents)
+        for missing in await asyncio.to_thread(database.read, partial(unprovided_tools, agents, module)):
+            _log.warning("%s", missing)
         worker = Worker(
             engine,
             module.model,
