@@ -52,6 +52,7 @@ except ModuleNotFoundError as missing:
 RETRIES = 4
 _BACKOFF = Backoff(0.5, cap=8.0)
 _HEEDLESS = ("google", "google-cloud")  # whose clients wait as long as they like
+_KEPT_IN = ("xai",)  # whose own words for the end of a reply Pydantic AI does not pass on
 _LONG_REPLY = 8192  # the clients want replies streamed that may take long
 _UNSET = re.compile(r"Set the `(\w+)` environment variable")  # how an error of Pydantic AI begins
 _EXTRAS = {"anthropic": "anthropic", "google": "google"}
@@ -218,7 +219,7 @@ class _Call:
                 finally:
                     used = usage_of(stream.usage)
                 response = stream.get()
-                if response.finish_reason is None and response.provider_url is not None:
+                if _ended_early(response):
                     raise ModelUnavailable(f"{self._name} broke off: the stream ended early", usage=used)
                 return self._reply(response)
         except ModelUnavailable:
@@ -274,6 +275,15 @@ async def _words(stream: StreamedResponse) -> AsyncIterator[str]:
             yield event.part.content
         elif isinstance(event, PartDeltaEvent) and isinstance(event.delta, TextPartDelta):
             yield event.delta.content_delta
+
+
+def _ended_early(response: ModelResponse) -> bool:
+    """Whether a provider's stream ended before it said why; for one of OpenAI, Pydantic AI then supposes `stop`."""
+    if response.provider_url is None:  # of no provider
+        return False
+    said = (response.provider_details or {}).get("finish_reason")
+    supposed = response.finish_reason == "stop" and not said and response.provider_name not in _KEPT_IN
+    return response.finish_reason is None or supposed
 
 
 def _streams(model: PydanticModel) -> bool:

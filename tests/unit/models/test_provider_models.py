@@ -166,7 +166,6 @@ def test_a_stream_that_breaks_off(opened: Opened, by: Any, said: str) -> None:
     assert len(api.requests) == 1  # words of it were shown
 
 
-@pytest.mark.parametrize("wire", ["messages", "responses", "gemini"], indirect=True)
 def test_a_stream_that_ends_early(opened: Opened) -> None:
     model, _ = opened(Fault(500, broken_off="A whale is about twelve meters", by="end"))
     with pytest.raises(ModelUnavailable, match="broke off: the stream ended early"):
