@@ -11,10 +11,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 
-from rich.text import Text
-
 from afl.cli.console import say
-from afl.cli.turns_transcript import status_text
+from afl.cli.turns_transcript import say_how_it_ended
 from afl.kernel.settings import Settings
 from afl.operations.turn.turn_service import Chat, TurnModule, WorkerOptions, staffed
 from afl.operations.turn.turn_store import TurnStore, opened
@@ -102,8 +100,7 @@ class _Voice:
             self.receive(missing)
         sys.stdout.write("\n")
         sys.stdout.flush()
-        if not delivered.succeeded:
-            say(Text.assemble(status_text(delivered.status), f": {delivered.error or ''}"))
+        say_how_it_ended(delivered)
 
 
 class _Lines:

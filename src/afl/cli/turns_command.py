@@ -17,7 +17,13 @@ from afl.cli.clients import chosen
 from afl.cli.console import Table, output, print_json, say, shortened
 from afl.cli.operation_command import operation_command
 from afl.cli.turns_sessions import SessionOption
-from afl.cli.turns_transcript import event_text, print_transcript, reason_text, status_text
+from afl.cli.turns_transcript import (
+    event_text,
+    print_transcript,
+    reason_text,
+    say_how_it_ended,
+    status_text,
+)
 from afl.cli.turns_work import chat, worker
 from afl.client.store_client import open_client
 from afl.client.turn_waits import wait_for_delivery
@@ -119,8 +125,8 @@ def _print_delivered(delivered: Delivered, as_json: bool) -> None:
         print_json(asdict(delivered))
     else:
         print(delivered.text)
+    say_how_it_ended(delivered)
     if not delivered.succeeded:
-        say(Text.assemble(status_text(delivered.status), f": {delivered.error or delivered.text}"))
         raise typer.Exit(1)
 
 

@@ -8,12 +8,13 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from afl.cli.console import duration
+from afl.cli.console import duration, say
 from afl.operations.spans import clock
 from afl.operations.turn.turn_files import FileView
 from afl.operations.turn.turn_reasons import TurnReason
 from afl.operations.turn.turn_view import CardView, StepView, TurnView
 from afl.operations.turn.turn_wait import TurnEvent, moment_of
+from afl.turns.cardbox.deliverable import Delivered
 
 _COLORS = {
     "queued": "yellow",
@@ -42,6 +43,16 @@ def reason_text(reason: TurnReason, color: str) -> Text:
 def status_text(status: str) -> Text:
     """A status in its color."""
     return Text(str(status), _COLORS.get(str(status), ""))
+
+
+def say_how_it_ended(delivered: Delivered) -> None:
+    """What a person has to know of an answer beside its text."""
+    if not delivered.succeeded:
+        say(Text.assemble(status_text(delivered.status), f": {delivered.error or delivered.text}"))
+    elif delivered.cut_off:
+        say("The reply was cut off at max_tokens, which llm_config of the agent sets.", "yellow")
+    elif not delivered.text:
+        say("The reply is empty.", "yellow")
 
 
 def print_transcript(view: TurnView, console: Console, *, edges: bool = False) -> None:
@@ -89,6 +100,8 @@ def _step(step: StepView) -> Text:
         text.append(f"  {duration(step.ended - step.started)}", "dim")
     if step.model:
         text.append(f"  {step.model}, {step.input_tokens} + {step.output_tokens} tokens", "dim")
+    if step.cut_off:
+        text.append("  cut off at max_tokens", "yellow")
     if step.error:
         text.append(f"  {step.error}", "red")
     return text
@@ -98,11 +111,15 @@ def _print_card(card: CardView, console: Console) -> None:
     name, style = _speaker(card)
     if not card.text and card.type == "agent.thought":
         return  # it only called tools; the calls follow
-    first, *rest = card.text.splitlines() or [""]
+    first, *rest = card.text.splitlines() or [_nothing(card)]
     console.print(Text.assemble("  ", (f"{name:<{_NAME_WIDTH}}", style), " ", first), soft_wrap=True)
     files = [] if card.type == "tool.result" else [f"({_file(file)})" for file in card.files]
     for line in [*rest, *files]:  # the text of a result names its files
         console.print(Text(" " * (_NAME_WIDTH + 3) + line), soft_wrap=True)
+
+
+def _nothing(card: CardView) -> str:
+    return "(nothing)" if card.type == "task.deliverable" and not card.files else ""
 
 
 def _file(file: FileView) -> str:

@@ -28,6 +28,10 @@ def answer(request: Request):
         return f"There is {last.content}.\\nTake a coat."
     if last.text == "fail":
         return Exception("no")
+    if last.text == "long":
+        return Reply((Text("Once upon a"),), StopReason.MAX_TOKENS)
+    if last.text == "nothing":
+        return ""
     if last.text == "remember":
         return " / ".join(b.text for m in request.messages for b in m.content if isinstance(b, Text))
     if request.tools and request.tools[-1].name == "submit_result":
@@ -101,6 +105,25 @@ def test_a_transcript(afl: Afl, folder: Path) -> None:
     found = json.loads(afl("turns", "show", "guide", "--json").out)
     assert [card["type"] for card in found["cards"]][-1] == "task.deliverable"
     assert found["turn"]["agent"] == "guide" and found["steps"][0]["model"] == "scripted"
+
+
+def test_a_reply_that_was_cut_off_is_told(afl: Afl, folder: Path) -> None:
+    said = afl(*CHAT, "--say", "long")
+    assert (said.code, said.out) == (0, "Once upon a\n")
+    assert "The reply was cut off at max_tokens" in said.err
+    assert json.loads(afl(*CHAT, "--say", "long", "--json").out)["cut_off"] is True
+    assert "cut off at max_tokens" in afl("turns", "show").out
+    assert json.loads(afl("turns", "show", "--json").out)["steps"][0]["stop_reason"] == "max_tokens"
+    assert "cut off" not in afl(*CHAT, "--say", "remember").err
+    assert json.loads(afl("turns", "show", "--json").out)["steps"][0]["stop_reason"] == "end_turn"
+
+
+def test_a_reply_that_is_empty_is_an_empty_text(afl: Afl, folder: Path) -> None:
+    said = afl(*CHAT, "--say", "nothing")
+    assert (said.code, said.out) == (0, "\n") and "The reply is empty." in said.err
+    assert json.loads(afl(*CHAT, "--say", "nothing", "--json").out)["text"] == ""
+    assert "  delivers       (nothing)" in afl("turns", "show").out.splitlines()
+    assert afl(*CHAT, "--say", "remember", "--after", "guide").out == "nothing / remember\n"
 
 
 def test_turns_wait_for_a_worker_and_can_be_stopped(afl: Afl, folder: Path) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from afl.kernel.errors import InputError
+from afl.operations.turn.turn_view import card_text
+from afl.turns.cardbox.cards import Card, tool_result_content
 from afl.turns.cardbox.deliverable import answer_content, deliverable_text, fields_content
 from afl.turns.statuses import TaskStatus
 from afl.turns.transitions import fallback_content
@@ -16,7 +18,14 @@ from afl.turns.worker.services import WorkerLimits
 
 def test_words() -> None:
     assert deliverable_text(answer_content("done")) == "done"
-    assert deliverable_text(answer_content("")) == "(no content)"
+    assert deliverable_text(answer_content("")) == ""
+
+
+def test_a_result_in_part_is_shown_with_its_error() -> None:
+    error = {"code": "batch_failed", "message": "1 of 2"}
+    content = tool_result_content("partial", "suspend", {"results": [1]}, error)
+    card = Card("tool.result", content, "sys", tool_call_id="c", function_name="fork_join")
+    assert card_text(card) == 'batch_failed: 1 of 2\n{"results":[1]}'
 
 
 def test_fields() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Transaction
+from afl.models.messages import StopReason
 from afl.operations.parameters import Turn
 from afl.operations.turn.turn_files import FileView, files_view
 from afl.operations.turn.turn_store import TurnStore, reading
@@ -46,7 +47,7 @@ class CardView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """One step with what it cost; None: not known."""
+    """One step with what it cost; None: not known. `stop_reason`: why the reply ended; max_tokens: it was cut off."""
 
     step: str
     number: int
@@ -59,6 +60,11 @@ class StepView:
     cost: float | None
     started: int
     ended: int | None
+    stop_reason: str = ""
+
+    @property
+    def cut_off(self) -> bool:
+        return self.stop_reason == StopReason.MAX_TOKENS
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +177,11 @@ def card_text(card: Card) -> str:
         error = content.get("error")
         if card.author_id == APPROVALS and error is None:
             return approval_text(content)
-        return f"{error['code']}: {error['message']}" if error else _plain(content.get("result"))
+        result = content.get("result")
+        if error is None:
+            return _plain(result)
+        why = f"{error['code']}: {error['message']}"
+        return why if result is None else f"{why}\n{_plain(result)}"  # there is one in part
     if card.type == CardType.RESULT_FIELDS:
         fields = [f"{each['name']} ({each.get('description', '')})" for each in content["fields"]]
         return ", ".join(fields).replace(" ()", "")
@@ -228,6 +238,7 @@ def _step(step: Step) -> StepView:
         step.metadata.get("llm_response_cost"),
         step.started_at,
         step.ended_at,
+        str(step.metadata.get("stop_reason", "")),
     )
 
 

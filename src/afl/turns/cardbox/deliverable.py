@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError
+from afl.models.messages import StopReason
 from afl.models.result_type import result_type
 from afl.turns.bus.outbox import out_row
 from afl.turns.cardbox import cards
@@ -21,7 +22,6 @@ from afl.turns.store.steps import StepEnd
 
 T = TypeVar("T")
 SYSTEM_AUTHOR = "sys.l0"
-NO_CONTENT = "(no content)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class TurnPlace:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The end of a turn with its deliverable."""
+    """The end of a turn with its deliverable. `cut_off`: the last reply of its model reached max_tokens."""
 
     agent_turn_id: str
     status: TaskStatus
@@ -76,6 +76,7 @@ class Delivered:
     error_code: str | None = None
     output_box_id: str = ""
     deliverable_card_id: str = ""
+    cut_off: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -108,6 +109,7 @@ class Delivered:
             event.get("error_code"),
             event["output_box_id"],
             event["deliverable_card_id"],
+            (event.get("stats") or {}).get("stop_reason") == StopReason.MAX_TOKENS,
         )
 
 
@@ -162,7 +164,7 @@ def fallback_content(
 
 def answer_content(text: str) -> dict[str, Any]:
     """The deliverable of a turn that ended with text."""
-    return cards.text(text or NO_CONTENT)
+    return cards.text(text)
 
 
 def fields_content(fields: Sequence[Mapping[str, str]]) -> dict[str, Any]:

@@ -76,9 +76,10 @@ def warning(left: int, submit: bool) -> str:
 
 
 def usage_metadata(reply: Reply, prices: Prices) -> dict[str, Any]:
-    """The cost of a step, for its row; None: the price of the model is not known."""
+    """The cost of a step and why its reply ended, for its row; None: the price of the model is not known."""
     return {
         "model": reply.model,
+        "stop_reason": str(reply.stop_reason),
         "llm_usage": usage_data(reply.usage),
         "llm_response_cost": prices.cost(reply.model, reply.usage),
     }
