@@ -180,6 +180,19 @@ def test_a_reservation_is_settled_or_replaced(two: tuple[Database, Database]) ->
     assert left == 995
 
 
+def test_a_budget_that_is_too_small_for_any_call(two: tuple[Database, Database]) -> None:
+    small = "the budget of 100 tokens of agent guide is too small for one call, which may need 4216: "
+    with pytest.raises(BudgetSpent) as refused:
+        two[0].write(lambda tx: reserve(tx, "p", [account(tokens=100)], "s", "m", Used(tokens=4216)))
+    assert str(refused.value) == (
+        f"{small}max_tokens of llm_config (4096 if not set) is reserved for its reply; "
+        "give the agent a larger budget, or set a smaller max_tokens"
+    )
+    with pytest.raises(BudgetSpent, match=r"of 0.01 USD .* is too small for one call, which may need 0.06: "):
+        most = Used(usd=billionths(0.06))
+        two[0].write(lambda tx: reserve(tx, "p", [account(usd=0.01)], "s", "m", most))
+
+
 def test_a_refusal_writes_nothing(two: tuple[Database, Database]) -> None:
     one, _ = two
     limited = [account(tokens=10), Account("turn:t", "of a turn", BudgetLimits(tokens=5))]
@@ -193,7 +206,9 @@ def test_a_refusal_writes_nothing(two: tuple[Database, Database]) -> None:
     [
         ({"week": {}}, "known are turn, session, agent, day"),
         ({"turn": {"usd": -1}}, "budget: turn: usd is -1"),
-        ({"turn": {"euros": 1}}, "euros"),
+        ({"turn": {"euros": 1}}, "budget: turn: .* `euros`; known are usd, tokens, steps, seconds"),
+        ({"turn": {"usd": "1"}}, "budget: turn: .*usd"),
+        ({"turn": 5}, "budget: turn is 5; expected limits by name"),
         (5, "expected limits by name"),
     ],
 )

@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct, ValidationError, convert
 
 from afl.kernel.errors import InputError
+from afl.models.messages import MAX_TOKENS
 
 _BILLION = 1_000_000_000
 SCOPES = ("turn", "session", "agent", "day")
@@ -62,6 +63,8 @@ class Account:
                 return (
                     f"{limit} cannot be kept: the price of {model} is not known; give it a budget of tokens"
                 )
+            if not used.usd and wanted.usd > billionths(limits.usd):
+                return self._too_small(limit, _dollars(wanted.usd / _BILLION))
             if (used.usd or 0) + wanted.usd > billionths(limits.usd):
                 reserved = (used.usd or 0) - (spent.usd or 0)
                 also = f", {_dollars(reserved / _BILLION)} reserved" if reserved else ""
@@ -69,6 +72,8 @@ class Account:
                     f"{limit} is used up: {_dollars((spent.usd or 0) / _BILLION)} spent{also}, "
                     f"{_dollars(wanted.usd / _BILLION)} needed; {self._remedy}"
                 )
+        if limits.tokens is not None and not used.tokens and wanted.tokens > limits.tokens:
+            return self._too_small(f"the budget of {limits.tokens} tokens {self.title}", str(wanted.tokens))
         if limits.tokens is not None and used.tokens + wanted.tokens > limits.tokens:
             reserved = used.tokens - spent.tokens
             also = f", {reserved} reserved" if reserved else ""
@@ -81,6 +86,13 @@ class Account:
         if limits.seconds is not None and used.ms >= limits.seconds * 1000:
             return self.out_of_time
         return None
+
+    def _too_small(self, limit: str, needed: str) -> str:
+        reserved = f"max_tokens of llm_config ({MAX_TOKENS} if not set) is reserved for its reply"
+        return (
+            f"{limit} is too small for one call, which may need {needed}: {reserved}; "
+            f"{self._remedy}, or set a smaller max_tokens"
+        )
 
     @property
     def _remedy(self) -> str:
@@ -110,22 +122,27 @@ def read_limits(data: Any, where: str = "budget") -> BudgetLimits:
 
 def read_budget(data: Any) -> AgentBudget:
     """The budget of an agent; InputError names what is wrong with it."""
-    budget: AgentBudget = _converted(data, AgentBudget, "budget")
-    for scope in SCOPES:
-        limits = getattr(budget, scope)
-        if limits is not None:
-            _checked(limits, f"budget: {scope}")
+    _check_mapping(data, "budget")
+    given = {
+        scope: read_limits(limits, f"budget: {scope}") if scope in SCOPES and limits is not None else limits
+        for scope, limits in data.items()
+    }
+    budget: AgentBudget = _converted(given, AgentBudget, "budget")
     return budget
 
 
 def _converted(data: Any, kind: Any, where: str) -> Any:
-    if not isinstance(data, Mapping):
-        raise InputError(f"{where} is {data!r}; expected limits by name")
+    _check_mapping(data, where)
     try:
         return convert(dict(data), kind)
     except ValidationError as error:
         known = ", ".join(kind.__struct_fields__)
         raise InputError(f"{where}: {error}; known are {known}") from error
+
+
+def _check_mapping(data: Any, where: str) -> None:
+    if not isinstance(data, Mapping):
+        raise InputError(f"{where} is {data!r}; expected limits by name")
 
 
 def _checked(limits: BudgetLimits, where: str) -> BudgetLimits:
