@@ -3,6 +3,7 @@
 AgentFlowError
 └── ModelError            a call came to nothing
     ├── ModelRejected     the request will not do as it is: a key, a name, a limit; trying again does not help
+    │   └── RequestTooLong  it is longer than what the model can read
     ├── ModelUnavailable  the model does not answer or is overloaded, after all retries; later it may
     └── AnswerError       the model answered, but not what was asked for
 """
@@ -25,6 +26,10 @@ class ModelRejected(
     ModelError, hint="Correct the key, the name of the model or the limit that the text names."
 ):
     """The request was rejected; the text says what to change."""
+
+
+class RequestTooLong(ModelRejected, hint="Give the model less to read, or use one that can read more."):
+    """The request is longer than the model can read."""
 
 
 class ModelUnavailable(ModelError, hint="Try again later, or give the facet a `Retry`."):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import traceback
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 from pydantic_ai.exceptions import (
@@ -20,11 +21,16 @@ from pydantic_ai.exceptions import (
     UserError,
 )
 
-from afl.models.errors import ModelError, ModelRejected, ModelUnavailable
+from afl.models.errors import ModelError, ModelRejected, ModelUnavailable, RequestTooLong
 from afl.models.usage import Usage
 
 RAISED = (AgentRunError, UserError, FallbackExceptionGroup, TypeError)
 _AGAIN = (408, 409, 425, 429)
+_TOO_LONG = re.compile(  # as Anthropic, OpenAI, Google and local servers say it
+    r"prompt is too long|context_length_exceeded|context length|context window"
+    r"|input token count.*exceeds|exceed_context_size|exceeds the available context",
+    re.IGNORECASE,
+)
 _DELAY = re.compile(r"(\d+(?:\.\d+)?)s")
 
 
@@ -95,11 +101,14 @@ def _refused(error: ModelAPIError, model: str, used: Usage, key: str) -> ModelEr
     if isinstance(error, ModelRequestTimeout):
         return ModelUnavailable(f"{model} did not answer in {error.timeout:g} seconds", usage=used)
     if status is not None and (status in _AGAIN or status >= 500):
+        wait = retry_after(error)
+        later = f"; try again in {ceil(wait)} seconds" if wait else ""
         return ModelUnavailable(
-            f"{model} is not available ({status}): {said}", retry_after=retry_after(error), usage=used
+            f"{model} is not available ({status}): {said}{later}", retry_after=wait, usage=used
         )
     if isinstance(error, ModelRequestRejectedError) or status is not None:
-        return ModelRejected(f"{model} refused the request ({status}): {said}", usage=used)
+        kind = RequestTooLong if _TOO_LONG.search(f"{error.body} {said}") else ModelRejected
+        return kind(f"{model} refused the request ({status}): {said}", usage=used)
     return ModelUnavailable(f"the answer of {model} cannot be read: {said}", usage=used)
 
 

@@ -8,6 +8,7 @@ import pytest
 from support.turns_office import Place, last_text, office, results_in, run, told_first, until, wants
 
 from afl.models import ModelRejected, Request
+from afl.models.errors import RequestTooLong
 from afl.models.scripted import Scripted
 from afl.turns.statuses import TaskStatus
 from afl.turns.store.steps import read_steps
@@ -161,6 +162,19 @@ def test_a_tool_may_end_the_turn(place: Place) -> None:
     run(work)
 
 
+def test_a_turn_that_reads_too_much_says_how_to_read_less(place: Place) -> None:
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(lambda request: RequestTooLong("prompt is too long"))
+            await there.agents.define("ada")
+            got = await there.agents.ask("ada", "go")
+            assert got.error_code == "model_error"
+            assert got.error is not None and got.error.startswith("prompt is too long; ")
+            assert 'history={"tokens": ...}' in got.error
+
+    run(work)
+
+
 def test_a_failed_model_fails_the_turn(place: Place) -> None:
     async def work() -> None:
         async with office(place) as there:
@@ -228,6 +242,7 @@ def test_steps_run_out(place: Place) -> None:
             await there.agents.define("ada", tools=[add], allowed_internal_tools=["submit_result"])
             got = await there.agents.ask("ada", "go")
             assert (got.status, got.error_code) == (TaskStatus.FAILED, "max_steps_reached")
+            assert got.error is not None and "allows more with --max-steps" in got.error
             assert got.data["diagnostics"]["last_agent_thought"] == "still at it"
             assert got.data["diagnostics"]["tool_result_count"] >= 3
 

@@ -23,6 +23,7 @@ from afl.models import (
     Usage,
     ask,
 )
+from afl.models.errors import RequestTooLong
 
 SIZE = Tool("Size", "How large it is.", {"type": "object", "properties": {"meters": {"type": "integer"}}})
 HELLO = Request((Message.user("Hello"),), system="Be exact.", tools=(SIZE,))
@@ -185,6 +186,28 @@ def test_what_will_not_do_is_rejected(opened: Opened, fault: Fault, said: str) -
     with pytest.raises(ModelRejected, match=said):
         model.complete(HELLO)
     assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "prompt is too long: 210000 tokens > 200000 maximum",
+        "This model's maximum context length is 8192 tokens.",
+        "The input token count (1048577) exceeds the maximum number of tokens allowed",
+    ],
+)
+def test_a_request_that_is_too_long_has_an_error_of_its_own(opened: Opened, said: str) -> None:
+    model, _ = opened(Fault(400, said))
+    with pytest.raises(RequestTooLong, match=r"refused the request \(400\): "):
+        model.complete(HELLO)
+
+
+@pytest.mark.parametrize("wire", ["messages", "chat"], indirect=True)
+def test_an_error_says_when_to_try_again(opened: Opened) -> None:
+    model, _ = opened(Fault(429, "slow down", retry_after=3600))
+    with pytest.raises(ModelUnavailable, match=r"\(429\): slow down; try again in 3600 seconds") as refused:
+        model.complete(with_settings(max_retries=0))
+    assert refused.value.retry_after == 3600
 
 
 @pytest.mark.parametrize("wire", ["messages", "chat"], indirect=True)

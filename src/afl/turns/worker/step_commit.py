@@ -263,7 +263,10 @@ def end_action(writer: CardWriter, own: Sequence[NewCard], step: StepEnd) -> End
 
 def exhausted(state: TurnState, writer: CardWriter, step: StepEnd) -> Ending:
     """The steps are used up: the turn fails with an incomplete deliverable."""
-    why = f"the turn took {state.head.steps} steps without coming to a result"
+    why = (
+        f"the turn took {state.head.steps} steps without coming to a result; "
+        "a worker allows more with --max-steps (in Python: WorkerLimits(max_steps=...))"
+    )
     return failure(state, writer, MAX_STEPS_REACHED, why, step)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.models import ModelError, Reply
+from afl.models.errors import RequestTooLong
 from afl.models.messages import StopReason
 from afl.turns.budgets.accounts import BudgetSpent
 from afl.turns.cardbox.cards import NewCard
@@ -68,6 +69,7 @@ from afl.turns.worker.summarizing import summarize
 from afl.turns.worker.toolkit import Call, Route, full_arguments
 from afl.turns.worker.turn_state import CallTools, EndWithResult, Settle, TurnState, next_action
 
+_READ_LESS = 'to read less of its session, give the agent history={"tokens": ...}'
 CONTENT_UNAVAILABLE = "content_unavailable"
 
 
@@ -123,8 +125,9 @@ class TurnRun:
         try:
             reply = await call_model(self._services, state)
         except ModelError as error:
-            step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
-            return await self._finish(failure(state, writer, "model_error", str(error), step))
+            why = f"{error}; {_READ_LESS}" if isinstance(error, RequestTooLong) else str(error)
+            step = StepEnd(state.step_id, StepStatus.FAILED, error=why)
+            return await self._finish(failure(state, writer, "model_error", why, step))
         except ContentUnavailable as error:
             step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
             return await self._finish(failure(state, writer, CONTENT_UNAVAILABLE, str(error), step))
