@@ -113,8 +113,10 @@ def test_what_does_not_fit_changes_nothing_and_the_second_answer_is_told_of_the_
         with pytest.raises(FormError):
             approvals.answer(store, question.id, {"cents": "much"})
         assert approvals.reject(store, turn.agent_turn_id, "not now", by="grace").rejected
-        with pytest.raises(ApprovalClosed, match="was rejected by grace already"):
-            approvals.answer(store, question.id, by="ada")
+        for name in (question.id, turn.agent_turn_id):
+            with pytest.raises(ApprovalClosed, match="was rejected by grace already"):
+                approvals.answer(store, name, by="ada")
+        assert approvals.show_approval(store, turn.agent_turn_id).approval.answered_by == "grace"
         await agents.wait(turn)
 
     asking(store, work)

@@ -37,6 +37,7 @@ _ASKS = {
     INPUT: "was asked what a check wants approved",
     OUTPUT: "gives an answer that a check wants approved",
 }
+_NEWEST = 1000  # answered approvals that are looked through for those of a turn
 _known: WeakSet[Database] = WeakSet()  # databases that have the table
 
 
@@ -76,11 +77,14 @@ class ToolCalls:
         return self._shown(self._read(lambda tx: stored.closed_approvals(tx, group=group, limit=limit)))
 
     def named(self, id: str) -> list[ToolApproval]:
-        """Up to two whose id begins so; or the one that a turn waits for."""
+        """Up to two whose id begins so; or the one that a turn waits for, else its last one, if that is recent."""
         found = self._read(lambda tx: stored.approvals_named(tx, id))
         if found or not id.startswith("turn_"):
             return found
         waits = self.waiting_of_turn(id)
+        if not waits:
+            newest = self._read(lambda tx: stored.closed_approvals(tx, limit=_NEWEST))
+            return [call for call in newest if call.agent_turn_id == id][:1]
         return [] if len(waits) != 1 else self.named(waits[0].id)
 
     def shown(self, call: ToolApproval) -> Approval:
