@@ -116,7 +116,8 @@ def test_private_addresses_are_refused(url: str) -> None:
             await there.hire(["never said"])
             await there.agents.define("ada", mcp=[McpServer(url=url)])
             got = await there.agents.ask("ada", "Go.")
-            assert not got.succeeded and "not public" in str(got.error)
+            assert not got.succeeded
+            assert "not public; set AFL_MCP_PRIVATE_ADDRESSES=allow" in str(got.error)
 
     run(work)
 

@@ -41,7 +41,7 @@ HOW = """a handler is a function like this one:
         return {"result": parameter}"""
 
 
-class AgentError(InputError, hint="Correct the module, or its name after --agent."):
+class AgentError(InputError, hint="Correct the module, or its name in the command."):
     """An agent module cannot be used; the text says why and what to do."""
 
 

@@ -19,9 +19,7 @@ from afl.turns.mcp.server import McpServer
 _READ_SECONDS = 300.0  # a stream of events may be silent for long
 
 
-class PrivateAddress(
-    InputError, hint="Set AFL_MCP_PRIVATE_ADDRESSES=allow if the server may be in this network."
-):
+class PrivateAddress(InputError, hint="Set AFL_MCP_PRIVATE_ADDRESSES=allow, or use a public address."):
     """An MCP server is on this machine or in its network, and that is not allowed."""
 
 
@@ -58,7 +56,8 @@ async def public_addresses(url: str) -> list[str]:
     for address in addresses:
         if not is_public(address):
             raise PrivateAddress(
-                f"the MCP server {found.host} has the address {address}, which is not public"
+                f"the MCP server {found.host} has the address {address}, which is not public; "
+                "set AFL_MCP_PRIVATE_ADDRESSES=allow if the server may be in this network"
             )
     return addresses
 
