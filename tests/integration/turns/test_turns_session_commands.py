@@ -33,6 +33,7 @@ def test_the_commands_of_sessions(afl: Afl, tmp_path: Path) -> None:
     assert "stop it first" in afl("turns", "forget", "s").err
     assert "no session 'x'" in afl("turns", "session", "x").err
     assert [each["agent"] for each in json.loads(afl("turns", "agents", "--json").out)] == ["guide"]
+    assert "known are: guide\n" in afl("turns", "send", "nobody", "hi").err
 
 
 def test_files_of_the_command_line(afl: Afl, tmp_path: Path) -> None:

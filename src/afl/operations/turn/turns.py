@@ -246,7 +246,7 @@ def find_turn(tx: Transaction, project: str, name: str = "") -> TurnRef:
 def known_agent(tx: Transaction, project: str, agent: str) -> None:
     """InputError for an agent that nobody defined."""
     if get_agent(tx, project, agent) is None:
-        names = [each.agent_id for each in list_agents(tx, project)]
+        names = [each.agent_id for each in list_agents(tx, project) if "session" not in each.metadata]
         raise InputError(f"project {project} has no agent {agent!r}; {near(agent, names)}")
 
 
