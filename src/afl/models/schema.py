@@ -199,7 +199,7 @@ def plain_answer(answer: Any, tool: str) -> Any:
     wrong = f"what {tool} gave is not plain JSON data"
     too_deep = f"{wrong}: it contains itself, or has more than {MOST_LEVELS} levels"
     try:
-        plain = msgspec.to_builtins(answer, str_keys=True, enc_hook=_model_data)
+        plain = msgspec.to_builtins(answer, str_keys=True, enc_hook=codec.plain)
     except RecursionError as error:
         raise PayloadError(too_deep) from error
     except (TypeError, ValueError) as error:
@@ -207,13 +207,6 @@ def plain_answer(answer: Any, tool: str) -> Any:
     if _is_deeper(plain, MOST_LEVELS):
         raise PayloadError(too_deep)
     return plain
-
-
-def _model_data(value: Any) -> Any:
-    dump = getattr(value, "model_dump", None)
-    if not callable(dump) or isinstance(value, type):
-        raise TypeError(f"it has an object of the type {type(value).__name__}")
-    return dump(mode="json")
 
 
 def _is_deeper(value: Any, most: int) -> bool:

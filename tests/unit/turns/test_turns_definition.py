@@ -30,7 +30,7 @@ def look(what: str) -> str:
         ({"guardrails": [look]}, r"agent ada: guardrails is .*; expected Guardrails\(input="),
         ({"guardrails": {"inputs": ["x"]}}, "agent ada: its profile: guardrails is .*input, output, tools"),
         ({"prompt": None}, "agent ada: prompt is None; expected text, or a function"),
-        ({"budgets": {}}, "agent ada: there is no budgets"),
+        ({"budgets": {}}, "agent ada: there is no argument budgets"),
     ],
 )  # fmt: skip
 def test_what_an_agent_cannot_be(given: dict[str, Any], told: str) -> None:

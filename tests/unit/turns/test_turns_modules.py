@@ -13,7 +13,7 @@ from afl.kernel.settings import Settings
 from afl.models import ScriptedModel
 from afl.operations.program.agents import AgentError
 from afl.operations.turn.turn_service import WorkerOptions, load_model, load_turn_module, staffed
-from afl.turns import local_tool
+from afl.turns import local_tool, open_agents
 
 GOOD = """
 from afl.models import ScriptedModel
@@ -157,3 +157,15 @@ def test_a_model_of_a_command_is_a_providers_or_a_modules(name: str) -> None:
 def test_what_is_wrong_is_said(folder: Path, source: str, said: str) -> None:
     with pytest.raises(Exception, match=said):
         load(folder, source)
+
+
+def test_a_model_by_a_name_of_the_module_is_asked_by_its_own_name() -> None:
+    fast = ScriptedModel(["quick"], name="llama3")
+
+    async def story() -> None:
+        async with open_agents("memory://", model=ScriptedModel([]), models={"fast": fast}) as agents:
+            await agents.define("guide", llm_config={"model": "fast"})
+            assert (await agents.ask("guide", "Hello?")).text == "quick"
+
+    asyncio.run(story())
+    assert [request.model for request in fast.requests] == [""]  # its own

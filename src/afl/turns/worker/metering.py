@@ -72,8 +72,8 @@ class _Call:
 
     @property
     def model(self) -> str:
-        model = self.services.models.get(self.request.model, self.services.model)
-        return model.resolve(self.request.model)
+        model, name = self.services.chosen(self.request)
+        return model.resolve(name)
 
     @property
     def most(self) -> Usage:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -83,6 +83,11 @@ class WorkerServices:
         """A transaction; the caller publishes its results."""
         return await self.engine.database.run("write", work)
 
+    def chosen(self, request: Request) -> tuple[Model, str]:
+        """The model that a request is for, and what that model calls it."""
+        own = self.models.get(request.model)
+        return (self.model, request.model) if own is None else (own, "")
+
     async def complete(self, request: Request, on_text: OnText | None) -> Reply:
         """Call the model on a thread, with the bytes of all files; `on_text` is called in the event loop.
 
@@ -92,8 +97,8 @@ class WorkerServices:
         request = await self.engine.content.loaded(request)
         loop = asyncio.get_running_loop()
         relay = None if on_text is None else partial(_call_in_loop, loop, on_text)
-        model = self.models.get(request.model, self.model)
-        call = partial(complete, model, request, relay, self.prices)
+        model, name = self.chosen(request)
+        call = partial(complete, model, replace(request, model=name), relay, self.prices)
         future: Future[Reply] = Future()
         context = copy_context()
 
