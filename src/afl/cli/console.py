@@ -7,21 +7,32 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.padding import Padding
+from rich.segment import Segment
 from rich.text import Text
+
+from afl.kernel.control_characters import escaped_json, visible_controls
 
 _UNLIMITED = 10_000
 
 
+class SafeConsole(Console):
+    """Control characters in texts are shown and not obeyed; styles are no part of the texts."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        for each in super().render(renderable, options):
+            yield each if each.control else Segment(visible_controls(each.text), each.style)
+
+
 def errors() -> Console:
     """A console on the current standard error, which may have been redirected."""
-    return Console(stderr=True, highlight=False, soft_wrap=True)
+    return SafeConsole(stderr=True, highlight=False, soft_wrap=True)
 
 
 def output() -> Console:
     """Standard output; what goes to a file or a pipe is never cut or folded."""
-    console = Console(highlight=False)
+    console = SafeConsole(highlight=False)
     if not console.is_terminal:
         console.width = _UNLIMITED
     return console
@@ -30,7 +41,13 @@ def output() -> Console:
 def print_json(value: Any) -> None:
     """A result."""
     plain = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(value, indent=2, ensure_ascii=not plain))
+    print(escaped_json(json.dumps(value, indent=2, ensure_ascii=not plain)))
+
+
+def write(text: str) -> None:
+    """A text that is a result: as it is into a file or a pipe, without control characters to a terminal."""
+    sys.stdout.write(visible_controls(text) if sys.stdout.isatty() else text)
+    sys.stdout.flush()
 
 
 def say(text: str | Text, style: str = "") -> None:
@@ -77,7 +94,9 @@ class Table:
 
     def add(self, *cells: str | Text) -> None:
         """One more row."""
-        self._rows.append([cell if isinstance(cell, Text) else Text(cell) for cell in cells])
+        self._rows.append(
+            [cell if isinstance(cell, Text) else Text(visible_controls(cell)) for cell in cells]
+        )
 
     def print(self, console: Console) -> None:
         """Print it; a column in which nothing stands is left out, unless it has a heading."""

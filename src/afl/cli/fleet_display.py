@@ -18,6 +18,7 @@ from afl.cli.console import duration, errors, output, shortened
 from afl.fleet.messages import LogLine, Status
 from afl.fleet.protocol import LogFrame
 from afl.kernel.clock import wall_ms
+from afl.kernel.control_characters import visible_controls
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine
 from afl.operations.fleet.fleet_follow import Away, News
 from afl.operations.fleet.fleet_view import plain_payload
@@ -37,7 +38,7 @@ def line_text(line: LogLine, *, task: bool = False) -> Text:
 
 def frame_text(line: LogLine, *, verbose: bool = False) -> str:
     """The line in the form of the reference's logs."""
-    return LogFrame(
+    frame = LogFrame(
         line.workflow_id,
         line.workflow_name,
         line.workflow_instance_id,
@@ -46,7 +47,8 @@ def frame_text(line: LogLine, *, verbose: bool = False) -> str:
         line.timestamp_ms,
         line.level,
         line.payload,
-    ).shown(verbose)
+    )
+    return visible_controls(frame.shown(verbose))
 
 
 COLORS = {

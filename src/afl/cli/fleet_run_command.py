@@ -17,6 +17,7 @@ from afl.cli.interruption import leaving_on_interrupt
 from afl.fleet.messages import LogLine, Status
 from afl.fleet.settings import FleetSettings
 from afl.kernel.clock import wall_ms
+from afl.kernel.control_characters import escaped_json
 from afl.kernel.errors import InputError
 from afl.operations.fleet import fleet as operations
 from afl.operations.fleet.fleet import LogFilter, LogQuery, settings_for
@@ -185,7 +186,7 @@ class _Printer:
     def print(self, line: LogLine) -> None:
         """Print one line, unbuffered."""
         if self._as_json:
-            typer.echo(msgspec.json.encode(line))
+            typer.echo(escaped_json(msgspec.json.encode(line).decode()))
         elif self._verbose:
             typer.echo(frame_text(line, verbose=True))
         else:

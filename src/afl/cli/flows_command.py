@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Annotated
@@ -12,7 +11,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.clients import client_for
-from afl.cli.console import Table, output, print_json, say
+from afl.cli.console import Table, output, print_json, say, write
 from afl.cli.operation_command import operation_command, unless_subcommand
 from afl.cli.problems import print_findings
 from afl.cli.programs import compile_file
@@ -145,7 +144,7 @@ def _print_source(view: FlowView) -> None:
         say("Only the compiled program was stored", "red")
         raise typer.Exit(1)
     for each in view.sources:
-        sys.stdout.write(each.content if each.content.endswith("\n") else f"{each.content}\n")
+        write(each.content if each.content.endswith("\n") else f"{each.content}\n")
 
 
 def _print_program(view: FlowView) -> None:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict
 
-from afl.cli.console import say
+from afl.cli.console import say, write
 from afl.cli.turns_transcript import say_how_it_ended
 from afl.kernel.settings import Settings
 from afl.operations.turn.turn_service import Chat, TurnModule, WorkerOptions, staffed
@@ -84,10 +84,9 @@ class _Voice:
 
     def receive(self, text: str) -> None:
         if not self._received:
-            sys.stdout.write(self._label)
+            write(self._label)
         self._received += text
-        sys.stdout.write(text)
-        sys.stdout.flush()
+        write(text)
 
     def end(self, delivered: Delivered) -> None:
         """The words of earlier steps stand on lines of their own; what was delivered is said in full."""
@@ -98,8 +97,7 @@ class _Voice:
             elif self._received and not self._received.endswith("\n"):
                 missing = f"\n{delivered.text}"
             self.receive(missing)
-        sys.stdout.write("\n")
-        sys.stdout.flush()
+        write("\n")
         say_how_it_ended(delivered)
 
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from afl.cli import options, turns_sessions
 from afl.cli.clients import chosen
-from afl.cli.console import Table, output, print_json, say, shortened
+from afl.cli.console import Table, output, print_json, say, shortened, write
 from afl.cli.operation_command import operation_command
 from afl.cli.turns_sessions import SessionOption
 from afl.cli.turns_transcript import (
@@ -124,7 +124,7 @@ def _print_delivered(delivered: Delivered, as_json: bool) -> None:
     if as_json:
         print_json(asdict(delivered))
     else:
-        print(delivered.text)
+        write(f"{delivered.text}\n")
     say_how_it_ended(delivered)
     if not delivered.succeeded:
         raise typer.Exit(1)

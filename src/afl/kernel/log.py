@@ -15,6 +15,7 @@ from typing import Any, TextIO
 
 import msgspec
 
+from afl.kernel.control_characters import escaped_json, visible_controls
 from afl.kernel.errors import SettingError
 from afl.kernel.redaction import redacted, redacted_data
 
@@ -100,7 +101,7 @@ class RedactingFormatter(logging.Formatter):
     """The formats of the standard library, without secrets."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return redacted(super().format(record))
+        return visible_controls(redacted(super().format(record)))
 
 
 class LineFormatter(_Formatter):
@@ -110,7 +111,7 @@ class LineFormatter(_Formatter):
         line = f"{self.time(record)} {record.levelname} {record.name}: {self.message(record)}"
         facts = redacted("".join(f" {name}={value}" for name, value in self.facts(record).items()))
         trace = self.trace(record)
-        return f"{line}{facts}\n{trace}" if trace else line + facts
+        return visible_controls(f"{line}{facts}\n{trace}" if trace else line + facts)
 
 
 class JsonFormatter(_Formatter):
@@ -125,4 +126,4 @@ class JsonFormatter(_Formatter):
         }
         if trace := self.trace(record):
             entry["exception"] = trace
-        return msgspec.json.encode(entry, enc_hook=lambda value: redacted(str(value))).decode()
+        return escaped_json(msgspec.json.encode(entry, enc_hook=lambda value: redacted(str(value))).decode())
