@@ -9,6 +9,7 @@ import pytest
 from operated_store import CHAIN, HOUR, MINUTE, begin, double, program_of, refuse, serve, task_of
 from support.lives import Lives
 
+from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
 from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.why import why
@@ -199,7 +200,9 @@ def test_poisoned(lives: Lives) -> None:
         "t.Double is given up, since its worker died while working on it, the last was life-1; "
         "its step fails when a server is started: none is alive to do it."
     )
+    assert reason.outlook is Outlook.STANDS
     serve(second, "t.Double")
+    assert reason_of(second, task).outlook is Outlook.MOVES
     assert reason_of(second, task).sentence.endswith("its step fails at the next sweep.")
 
 
@@ -213,6 +216,7 @@ def test_timed_out(store: MemoryStore) -> None:
     overdue = reason_of(store, task)
     assert overdue.code == "task-overdue"
     assert "it is past its deadline of " in overdue.sentence
+    assert overdue.outlook is Outlook.STANDS
     store.reclaim()
     reason = reason_of(store, task)
     assert reason.code == "task-timeout"
@@ -262,6 +266,30 @@ def test_running_says_what_was_logged_and_how_often_it_was_tried(store: MemorySt
     assert " until " not in sentence
 
 
+def test_running_for_long_without_progress_and_timeout(store: MemoryStore) -> None:
+    run = begin(store)
+    task = claimed(store)
+    store.start_tasks([task])
+    assert reason_of(store, task).sentence.count(";") == 0
+    running = store.find_tasks(TaskFilter(state="running"))[0]
+    store.save_task(replace(running, started=wall_ms() - 3 * MINUTE))
+    assert reason_of(store, task).sentence.endswith(
+        "; it has been running for 3 min; it has reported no progress; it has no Timeout."
+    )
+    said = LogDefinition(random_id(), 1, run, task.step_id, message="hello", time=wall_ms() - 2 * MINUTE)
+    store.save_logs([said])
+    assert "; it says: hello (2 min ago); it has no Timeout." in reason_of(store, task).sentence
+
+
+def test_running_in_a_process_that_hangs(store: MemoryStore) -> None:
+    begin(store)
+    task = claimed(store)
+    server = serve(store, "t.Double", silent_ms=HOUR)
+    reason = reason_of(store, task)
+    assert "whose process is alive but does not ping: it is blocked or stopped" in reason.sentence
+    assert reason.action == f"See what that process does, or restart it: afl why {server.uuid}"
+
+
 def test_its_owner_died(lives: Lives) -> None:
     first = lives.next()
     task = pending(first)
@@ -273,9 +301,16 @@ def test_its_owner_died(lives: Lives) -> None:
         "life-1, which had it, died; it is delivered again when a server is started: none is alive now."
     )
     assert "afl agent MODULE" in reason.action
+    assert reason.outlook is Outlook.STANDS
+    assert why(second, task.workflow_id).outlook is Outlook.STANDS
+    serve(second, "t.Other")
+    chain = reason_of(second, task)
+    assert [each.code for each in chain.chain] == ["task-owner-dead", "task-unserved"]
+    assert chain.outlook is Outlook.STANDS
     serve(second, "t.Double")
-    assert reason_of(second, task).sentence.endswith("it is delivered again within seconds.")
-    assert reason_of(second, task).action == "Wait."
+    again = reason_of(second, task)
+    assert again.sentence.endswith("it is delivered again within seconds.")
+    assert (again.action, again.outlook) == ("Wait.", Outlook.MOVES)
 
 
 def test_its_lease_ended(unseen: Lives) -> None:
@@ -285,6 +320,7 @@ def test_its_lease_ended(unseen: Lives) -> None:
     reason = reason_of(unseen.next(), task)
     assert reason.code == "task-lease-ended"
     assert "the lease of life-1 ended at " in reason.sentence
+    assert reason.outlook is Outlook.STANDS
 
 
 def asleep(store: MemoryStore, source: str) -> str:

@@ -173,14 +173,22 @@ CODES: dict[str, Code] = {
     ),
     "task-behind": Code("Another task of the same step comes first.", _M, "see its cause"),
     "task-running": Code(
-        "A live owner is working on it; the text names lease, progress and deadline.", _M, _WAIT
+        "An owner is working on it; the text names lease, progress and deadline, and says if its process hangs.",
+        _M,
+        _WAIT,
     ),
     "task-owner-dead": Code(
-        "Its owner died; it is delivered again within seconds.", _M, "keep a server running"
+        "Its owner died; it is delivered again within seconds if a server is alive.",
+        _M,
+        "keep a server running",
     ),
-    "task-lease-ended": Code("Its owner's lease ended; it is delivered again.", _M, "keep a server running"),
+    "task-lease-ended": Code(
+        "Its owner's lease ended; it is delivered again if a server is alive.", _M, "keep a server running"
+    ),
     "task-overdue": Code(
-        "It is past its deadline; a sweep takes it from its owner.", _M, "keep a server running"
+        "It is past its deadline; a sweep takes it from its owner if a server is alive.",
+        _M,
+        "keep a server running",
     ),
     "server-working": Code("The server is alive and has free capacity.", _M, _REST),
     "server-full": Code(
@@ -210,7 +218,7 @@ CODES: dict[str, Code] = {
 class Reason:
     """Why one thing is where it is. `kind` is run, step, task, server or store; `because` is what this one rests on.
 
-    `attempts` are those of the work that failed.
+    `attempts` are those of the work that failed. `stands`: its code continues, but nobody is there to continue it.
     """
 
     code: str
@@ -220,6 +228,7 @@ class Reason:
     action: str
     because: Reason | None = None
     attempts: list[AttemptView] = field(default_factory=list)
+    stands: bool = False
 
     def __post_init__(self) -> None:
         assert self.code in CODES, self.code
@@ -227,7 +236,7 @@ class Reason:
     @property
     def outlook(self) -> Outlook:
         """What happens if nobody does anything: decided by the cause, unless this is over."""
-        own = CODES[self.code].outlook
+        own = Outlook.STANDS if self.stands else CODES[self.code].outlook
         return own if own is not Outlook.MOVES or self.because is None else self.because.outlook
 
     @property

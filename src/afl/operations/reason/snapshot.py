@@ -64,8 +64,12 @@ class DiagnosticSnapshot:
 
     def owner(self, owner: str) -> str:
         """An owner in words: its server's name, else its process."""
-        server = next((each for each in self.servers if each.owner == owner), None)
+        server = self.server_of(owner)
         return server.title if server is not None else self.store.describe(owner)
+
+    def server_of(self, owner: str) -> Server | None:
+        """The server that an owner's process is."""
+        return next((each for each in self.servers if each.owner == owner), None)
 
     def last_log(self, run_id: str, step_id: str) -> LogDefinition | None:
         """The last thing an agent logged for a step."""

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from afl.kernel.clock import wall_ms
 from afl.kernel.presence import Life
-from afl.operations.reason.reasons import Reason
+from afl.operations.reason.reasons import Outlook, Reason
 from afl.operations.reason.snapshot import DiagnosticSnapshot, first_line, raised_words
 from afl.operations.reason.staffing import staffing
 from afl.operations.run.attempts import last_failure, step_attempts
 from afl.operations.run.run_log import log_line
 from afl.operations.run.signal_hint import how_to_deliver
 from afl.operations.spans import clock, left, span
+from afl.operations.work.workers import Liveness
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState, child_of
 from afl.runtime.persistence import TaskFilter
 from afl.runtime.program import paths
@@ -99,6 +101,7 @@ def _at_bridge(code: str, task: TaskDefinition, sentence: str, action: str) -> R
 
 _KEY_TASKS = 10_000
 _HOLDERS_SHOWN = 3
+_LONG_MS = 60_000  # a handler that runs longer is asked about
 
 
 def task_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
@@ -121,9 +124,14 @@ def task_reason(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
 
 
 def _reason(
-    code: str, task: TaskDefinition, sentence: str, action: str, because: Reason | None = None
+    code: str,
+    task: TaskDefinition,
+    sentence: str,
+    action: str,
+    because: Reason | None = None,
+    stands: bool = False,
 ) -> Reason:
-    return Reason(code, "task", task.uuid, sentence, action, because)
+    return Reason(code, "task", task.uuid, sentence, action, because, stands=stands)
 
 
 def _over(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
@@ -168,12 +176,12 @@ def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     if task.hold == TaskHold.POISONED:
         last = f", the last was {snapshot.owner(task.last_owner)}" if task.last_owner else ""
         sentence = f"{task.name} is given up, since {what_was_lost(task)}{last}; its step fails {soon}."
-        return _reason(
-            "task-poisoned", task, sentence, "Find out what kills the workers, then retry the step."
-        )
+        action = "Find out what kills the workers, then retry the step."
+        return _reason("task-poisoned", task, sentence, action, stands=not snapshot.has_live_server)
     took = "was not answered within its" if task.via else "ran longer than its"
     sentence = f"{task.name} {took} {span(task.timeout_ms)}; it is tried again or fails {soon}."
-    return _reason("task-timeout", task, sentence, "Raise its Timeout, or make the handler faster.")
+    action = "Raise its Timeout, or make the handler faster."
+    return _reason("task-timeout", task, sentence, action, stands=not snapshot.has_live_server)
 
 
 def _sleeping(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
@@ -260,38 +268,59 @@ def _rivals(other: TaskDefinition, task: TaskDefinition) -> bool:
 
 def _running(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     owner = snapshot.owner(task.owner)
-    again = "within seconds" if snapshot.has_live_server else "when a server is started: none is alive now"
+    swept = snapshot.has_live_server or bool(_owner(snapshot, task))
+    again = "within seconds" if swept else "when a server is started: none is alive now"
     if snapshot.life(task.owner) is Life.DEAD:
         sentence = f"{owner}, which had it, died; it is delivered again {again}."
-        return _reason("task-owner-dead", task, sentence, _keep(snapshot, task))
+        return _taken_back("task-owner-dead", snapshot, task, sentence, swept)
     if 0 < task.deadline < snapshot.now:
         sentence = (
             f"it is past its deadline of {snapshot.clock(task.deadline)}; it is taken from {owner} {again}."
         )
-        return _reason("task-overdue", task, sentence, _keep(snapshot, task))
+        return _taken_back("task-overdue", snapshot, task, sentence, swept)
     if 0 < task.lease_until < snapshot.now:
         sentence = f"the lease of {owner} ended at {snapshot.clock(task.lease_until)}; it is delivered again {again}."
-        return _reason("task-lease-ended", task, sentence, _keep(snapshot, task))
-    return _reason("task-running", task, _work(snapshot, task, owner), "Wait.")
+        return _taken_back("task-lease-ended", snapshot, task, sentence, swept)
+    server = snapshot.server_of(task.owner)
+    hangs = server is not None and server.liveness is Liveness.HANGING
+    action = (
+        f"See what that process does, or restart it: afl why {server.id}" if server and hangs else "Wait."
+    )
+    return _reason("task-running", task, _work(snapshot, task, owner, hangs), action)
 
 
-def _keep(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
-    if snapshot.has_live_server:
-        return "Wait."
-    return f"Start a server (afl agent MODULE), or continue it here: afl resume {task.workflow_id} --agent MODULE"
+def _taken_back(
+    code: str, snapshot: DiagnosticSnapshot, task: TaskDefinition, sentence: str, swept: bool
+) -> Reason:
+    """A task that is taken from its owner and offered again, if anybody is there to do so and to take it."""
+    if not swept:
+        action = f"Start a server (afl agent MODULE), or continue it here: afl resume {task.workflow_id} --agent MODULE"
+        return _reason(code, task, sentence, action, stands=True)
+    offered = staffing(snapshot, task)
+    return _reason(code, task, sentence, "Wait.", offered if offered.outlook is Outlook.STANDS else None)
 
 
-def _work(snapshot: DiagnosticSnapshot, task: TaskDefinition, owner: str) -> str:
-    """Who works on it, until when, and how far it is."""
+def _work(snapshot: DiagnosticSnapshot, task: TaskDefinition, owner: str, hangs: bool) -> str:
+    """Who works on it, until when, how far it is, and what is missing if it takes long."""
     until = f" until {snapshot.clock(task.lease_until)}" if task.lease_until else ""
-    parts = [f"lease held by {owner}{until}"]
+    stopped = ", whose process is alive but does not ping: it is blocked or stopped" if hangs else ""
+    parts = [f"lease held by {owner}{until}{stopped}"]
+    took = wall_ms() - task.started if task.started else 0
+    if took >= _LONG_MS:
+        parts.append(f"it has been running for {span(took)}")
     log = snapshot.last_log(task.workflow_id, task.step_id) if task.step_id else None
     if log is not None:
         line = log_line(log)
         said = first_line(line.text)
-        parts.append(said if line.progress is not None else f"it says: {said}")
+        silent = wall_ms() - log.time
+        ago = f" ({span(silent)} ago)" if took >= _LONG_MS and silent >= _LONG_MS else ""
+        parts.append((said if line.progress is not None else f"it says: {said}") + ago)
+    elif took >= _LONG_MS:
+        parts.append("it has reported no progress")
     if task.deadline:
         parts.append(f"deadline {snapshot.clock(task.deadline)}")
+    elif took >= _LONG_MS:
+        parts.append("it has no Timeout")
     if task.deliveries > 1:
         parts.append(f"attempt {task.deliveries}")
     return "; ".join(parts) + "."
