@@ -20,12 +20,16 @@ def test_open_tasks_are_counted_by_what_they_are(store: PersistenceAPI) -> None:
     store.save_task(a_task("held", "ns.F", created=10, hold=TaskHold.PAUSED))
     store.save_task(a_task("asked", "ns.H", created=5, via="human:finance", hold=TaskHold.ELSEWHERE))
     store.save_task(a_task("done", "ns.F", created=1, state=TaskState.COMPLETED))
+    store.save_task(a_task("later", "ns.I", created=3, not_before=store.now() + LONG))
+    store.save_task(a_task("due", "ns.I", created=4, not_before=store.now()))
     assert store.claim_task(["ns.G"], "slow", owner="worker", lease_ms=LONG) is not None
-    assert sorted(store.count_tasks(), key=lambda each: (each.name, each.hold)) == [
+    assert sorted(store.count_tasks(), key=lambda each: (each.name, each.hold, each.delayed)) == [
         TaskCount("default", "ns.F", "pending", "", "", 2, 100),
         TaskCount("default", "ns.F", "pending", "paused", "", 1, 10),
         TaskCount("slow", "ns.G", "running", "", "", 1, 50),
         TaskCount("default", "ns.H", "pending", "elsewhere", "human:finance", 1, 5),
+        TaskCount("default", "ns.I", "pending", "", "", 1, 4),
+        TaskCount("default", "ns.I", "pending", "", "", 1, 3, delayed=True),
     ]
 
 

@@ -15,7 +15,6 @@ from afl.cli.operation_command import operation_command
 from afl.operations.spans import span
 from afl.operations.work.task_queue import TaskLine, list_tasks
 from afl.operations.work.workers import Liveness, Server, servers, store_lock
-from afl.runtime.entities import TaskState
 
 
 @operation_command(
@@ -37,7 +36,7 @@ def tasks(found: list[TaskLine]) -> None:
         shown.add(
             each.task,
             each.name,
-            state_text(each.state, each.hold if each.state == TaskState.PENDING else ""),
+            state_text(each.state, each.waits),
             span(each.age_ms),
             _tries(each),
             each.task_list,

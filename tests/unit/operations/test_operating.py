@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 from operated_store import CHAIN, HOUR, begin, double, program_of, refuse, serve, task_of
@@ -203,6 +204,21 @@ def test_tasks(store: MemoryStore) -> None:
     assert list_tasks(store, run=first, state="pending") == []
     assert list_tasks(store, name="t.Half") == list_tasks(store, task_list="gpu") == []
     assert len(list_tasks(store, limit=1)) == 1
+
+
+def test_a_pending_task_says_what_keeps_it_back(store: MemoryStore) -> None:
+    def three(mixin: str) -> list[str]:
+        source = CHAIN.replace("a = Double(n = $.n)", f"a = Double(n = $.n) with {mixin}")
+        found = [begin(store, source) for _ in range(3)]
+        store.claim_task(["t.Double"])
+        return [line.waits for run in found for line in list_tasks(store, run=run)]
+
+    assert three('Rate("api", perMinute = 2)') == ["", "rate", "rate"]
+    assert three('Concurrency("gpu", limit = 2)') == ["", "", "concurrency"]
+    task = task_of(store, begin(store))
+    for failures, word in ((1, "retry"), (0, "delayed")):
+        store.save_task(replace(task, not_before=store.now() + HOUR, failures=failures))
+        assert [line.waits for line in list_tasks(store, run=task.workflow_id)] == [word]
 
 
 def test_all_tasks_of_a_run_with_their_errors(store: MemoryStore) -> None:

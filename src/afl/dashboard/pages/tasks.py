@@ -38,6 +38,11 @@ HOLDS = {
     TaskHold.ELSEWHERE: "done elsewhere",
     TaskHold.TIMER: "sleeping",
 }
+WAITING = HOLDS | {
+    "rate": "as many tasks with its key have started as its rate allows",
+    "retry": "it failed, and is tried again later",
+    "delayed": "it may not be claimed yet",
+}
 
 
 @dataclass(frozen=True)
@@ -100,6 +105,7 @@ async def _found(request: Request) -> dict[str, Any]:
         "problem": problem,
         "states": STATES,
         "holds": HOLDS,
+        "waiting": WAITING,
         "skip": skip,
         "earlier": f"/tasks?{wanted.query(skip=skip - PAGE)}" if skip else "",
         "later": f"/tasks?{wanted.query(skip=skip + PAGE)}" if len(found) > PAGE else "",

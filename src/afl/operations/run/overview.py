@@ -210,7 +210,7 @@ def _queue(store: PersistenceAPI, now: int) -> Queue:
     human = [each for each in tasks if each.hold == TaskHold.ELSEWHERE and each.via.startswith("human:")]
     return Queue(
         waiting=sum(each.count for each in waiting),
-        oldest_ms=max([now - each.oldest for each in waiting], default=0),
+        oldest_ms=max([now - each.oldest for each in waiting if each.claimable], default=0),
         running=sum(each.count for each in tasks if each.state == TaskState.RUNNING),
         approvals=sum(each.count for each in human) + sum(each.count for each in calls),
     )

@@ -12,7 +12,7 @@ from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.reason.subjects import UnknownSubject
 from afl.operations.run import run_store
 from afl.operations.run.attempts import AttemptView, step_attempts
-from afl.runtime.entities import TaskDefinition, TaskState
+from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.program import paths
 from afl.runtime.types import WorkflowId
@@ -42,6 +42,7 @@ class TaskLine:
     age_ms: int
     error: str
     via: str = ""  # where else it is worked on: "human:finance"
+    waits: str = ""  # what keeps a pending task back: its hold, or "rate", "retry" or "delayed"
 
 
 @dataclass(frozen=True)
@@ -184,4 +185,16 @@ def _line(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> TaskLine:
         age_ms=max(0, wall_ms() - task.created),
         error=str((task.error or {}).get("message", "")),
         via=task.via,
+        waits=_waits(task, snapshot.now),
     )
+
+
+def _waits(task: TaskDefinition, now: int) -> str:
+    later = task.not_before > now
+    if task.state != TaskState.PENDING:
+        return ""
+    if task.per_minute and (task.hold == TaskHold.CONCURRENCY or (later and not task.hold)):
+        return "rate"
+    if later and task.hold in ("", TaskHold.ELSEWHERE):
+        return "retry" if task.failures else "delayed"
+    return task.hold

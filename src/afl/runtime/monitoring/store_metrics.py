@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StoreError
 from afl.kernel.metrics import Labels, Sample, render
-from afl.runtime.entities import RunnerState, TaskHold, TaskState
+from afl.runtime.entities import RunnerState, TaskHold
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.inspection import TaskCount
 
@@ -33,7 +33,7 @@ def store_samples(store: PersistenceAPI) -> list[Sample]:
     runs, tasks = store.count_runs(), store.count_tasks()
     elsewhere = [each for each in tasks if each.hold == TaskHold.ELSEWHERE]
     asked = [each for each in elsewhere if each.via.startswith(_HUMAN)]
-    free = [each for each in tasks if each.state == TaskState.PENDING and not each.hold]
+    free = [each for each in tasks if each.claimable]
     return [
         *(Sample("afl_runs", runs.get(state, 0), (state,)) for state in _RUNS),
         *_counted("afl_tasks", {each: (each.task_list, each.name, each.state, each.hold) for each in tasks}),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
 
-from afl.runtime.entities import TaskDefinition
+from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.step import StepLine
 from afl.runtime.types import StepId, WorkflowId
 
@@ -60,7 +60,10 @@ class PulseStore(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TaskCount:
-    """Open tasks that are alike, and when the oldest of them was created (wall clock, ms)."""
+    """Open tasks that are alike, and when the oldest of them was created (wall clock, ms).
+
+    `delayed`: they may not be claimed before some time to come.
+    """
 
     task_list: str
     name: str
@@ -69,6 +72,12 @@ class TaskCount:
     via: str
     count: int
     oldest: int
+    delayed: bool = False
+
+    @property
+    def claimable(self) -> bool:
+        """Whether a server may take them now."""
+        return self.state == TaskState.PENDING and not self.hold and not self.delayed
 
 
 @dataclass(frozen=True, slots=True)

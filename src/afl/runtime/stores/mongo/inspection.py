@@ -13,7 +13,7 @@ from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.persistence.inspection import OrphanKind, Orphans, RunFigure, TaskCount, TaskLine
 from afl.runtime.step import StepLine
 from afl.runtime.stores.mongo.collections import NEWEST_RUN, OLDEST_FIRST, Collections
-from afl.runtime.stores.mongo.connection import Document
+from afl.runtime.stores.mongo.connection import NOW, Document
 from afl.runtime.stores.mongo.records import task_from
 from afl.runtime.stores.mongo.servers import LockCollection, counter_key
 from afl.runtime.stores.round_trip import is_received
@@ -127,13 +127,17 @@ def _values(document: Document) -> tuple[Any, ...]:
 
 
 _ALIKE = {"task_list": "$task_list_name", "name": "$name", "state": "$state", "hold": "$hold", "via": "$via"}
+_DELAYED = {
+    "$and": [{"$eq": ["$state", TaskState.PENDING]}, {"$lte": ["$hold", ""]}, {"$gt": ["$not_before", NOW]}]
+}
 
 
 class CensusCollection(Collections):
     """The CensusStore protocol."""
 
     def count_tasks(self) -> list[TaskCount]:
-        group = {"_id": _ALIKE, "count": {"$sum": 1}, "oldest": {"$min": "$created"}}
+        alike = {**_ALIKE, "delayed": _DELAYED}
+        group = {"_id": alike, "count": {"$sum": 1}, "oldest": {"$min": "$created"}}
         found = self.connection.call(
             lambda database: list(database.tasks.aggregate([{"$match": _OPEN_TASK}, {"$group": group}]))
         )
@@ -142,6 +146,7 @@ class CensusCollection(Collections):
                 **{name: each["_id"].get(name, "") for name in _ALIKE},
                 count=each["count"],
                 oldest=each["oldest"],
+                delayed=each["_id"]["delayed"],
             )
             for each in found
         ]

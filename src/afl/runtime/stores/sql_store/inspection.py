@@ -70,12 +70,15 @@ def _all_values(rows: Sequence[Any]) -> Iterable[tuple[Any, ...]]:
     return (tuple(row.values()) if isinstance(row, dict) else tuple(row) for row in rows)
 
 
+_COUNTED = ("task_list", "name", "state", "hold", "via", "count", "oldest")
+
+
 class CensusTables(Tables):
     """The CensusStore protocol."""
 
     def count_tasks(self) -> list[TaskCount]:
         return [
-            TaskCount(*(row[name] for name in TaskCount.__slots__))
+            TaskCount(**{name: row[name] for name in _COUNTED}, delayed=bool(row["delayed"]))
             for row in self.database.select(Q.count_tasks)
         ]
 

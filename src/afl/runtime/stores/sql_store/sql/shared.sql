@@ -1025,15 +1025,16 @@ select step_id from afl_tasks where workflow_id = :workflow_id and workflow_id <
 
 -- Each part by an index of its own: of tasks that ended there may be millions.
 -- name: count_tasks
-select task_list_name as task_list, name, state, hold, via, count(*) as count, min(created) as oldest from (
-    select task_list_name, name, state, hold, via, created from afl_tasks where state = 'pending' and hold = ''
+select task_list_name as task_list, name, state, hold, via, count(*) as count, min(created) as oldest, delayed from (
+    select task_list_name, name, state, hold, via, created, case when not_before > {now} then 1 else 0 end as delayed
+    from afl_tasks where state = 'pending' and hold = ''
     union all
-    select task_list_name, name, state, hold, via, created from afl_tasks where state = 'running'
+    select task_list_name, name, state, hold, via, created, 0 as delayed from afl_tasks where state = 'running'
     union all
-    select task_list_name, name, state, hold, via, created from afl_tasks
+    select task_list_name, name, state, hold, via, created, 0 as delayed from afl_tasks
     where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
         and state = 'pending' and hold <> ''
-) as open_tasks group by task_list_name, name, state, hold, via
+) as open_tasks group by task_list_name, name, state, hold, via, delayed
 -- name: count_runs
 select state, count(*) as count from afl_runs group by state
 -- name: run_figures
