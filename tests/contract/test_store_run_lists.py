@@ -36,9 +36,12 @@ def found(store: PersistenceAPI, **wanted: Any) -> set[str]:
 def test_runs_are_found_by_what_they_wait_for(store: PersistenceAPI) -> None:
     for kind, task in HELD.items():
         run_with_task(store, kind, **task)
+    for kind in ("agent", "fleet", "message"):
+        run_with_task(store, f"at-{kind}", hold=TaskHold.ELSEWHERE, via=f"{kind}:writer")
     run_with_task(store, "ended", state=TaskState.COMPLETED, via="human:finance")
     for kind in HELD:
-        extra = {Waits.RETRY} if kind == Waits.AGENT else set()  # a retry is to be claimed as well
+        # A retry is to be claimed as well; what is handed on may have nobody to do so.
+        extra = {Waits.RETRY, "at-agent", "at-fleet", "at-message"} if kind == Waits.AGENT else set()
         assert found(store, waits=(kind,)) == {kind, *extra}
     assert found(store, waits=(Waits.PERSON, Waits.TIMER)) == {Waits.PERSON, Waits.TIMER}
     assert found(store, waits=(Waits.PERSON,), prefix="per") == {Waits.PERSON}

@@ -79,7 +79,7 @@ def ps(
 
       afl ps
       afl ps --all
-      afl ps --json | jq '.\\[] | select(.liveness == "dead")'
+      afl ps --all --json | jq '.\\[] | select(.liveness == "dead")'
     """
     with client_for(store, server) as client:
         known = client.call(servers)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from operated_store import serve
 
 from afl.kernel.errors import InputError
 from afl.language import compile_source
@@ -45,6 +46,7 @@ RATE = work(rated=True)
 QUEUED, LONELY = work(), work("ns.Lonely")
 UNDER_WAY = work(state=TaskState.RUNNING)
 AT_AGENT = work(hold=TaskHold.ELSEWHERE, via="agent:writer")
+HANDED_TO_NOBODY = work("ns.Lonely", hold=TaskHold.ELSEWHERE, via="fleet:report")
 AGAIN = work(retried=True)
 AGAIN_RUNNING = work(retried=True, state=TaskState.RUNNING)
 ASKED_AGAIN = work(hold=TaskHold.ELSEWHERE, via="human:finance", retried=True)
@@ -57,6 +59,8 @@ ASKED_AGAIN = work(hold=TaskHold.ELSEWHERE, via="human:finance", retried=True)
         ([UNDER_WAY], RunStatus("running")),
         ([QUEUED], RunStatus("running")),
         ([AT_AGENT], RunStatus("running")),
+        ([HANDED_TO_NOBODY], RunStatus("waiting", "agent", "report")),
+        ([HANDED_TO_NOBODY, AT_AGENT], RunStatus("running")),
         ([PERSON], RunStatus("waiting", "person", "finance")),
         ([ASKED_AGAIN], RunStatus("waiting", "person", "finance")),
         ([SIGNAL], RunStatus("waiting", "signal", "paid")),
@@ -148,6 +152,18 @@ def test_lists_and_counts_go_by_what_runs_wait_for(store: MemoryStore) -> None:
     (line,) = list_runs(store, state="waiting:agent").runs
     assert (line.state, line.status_words, line.names) == ("running", "waiting for an agent", "t.Work")
     assert line.inputs == "n=9"
+
+
+@pytest.mark.parametrize("place", ["Agent", "Fleet", "Message"])
+def test_a_run_whose_work_no_server_hands_on_needs_attention(store: MemoryStore, place: str) -> None:
+    source = SOURCE.replace("w = Work($.n)", f'w = Work($.n) with {place}("writer")')
+    program = choose_workflow(compile_source(source), "t.Do")
+    run = runs.start(store, program, {"n": 1}, handlers=Handlers.of({})).run
+    (line,) = list_runs(store, state="waiting:agent").runs
+    assert (line.run, line.names, line.attention) == (run, "writer", True)
+    serve(store, f"afl:{place.lower()}")
+    assert list_runs(store, state="waiting").runs == []
+    assert [each.run for each in list_runs(store, state="running").runs] == [run]
 
 
 def test_a_word_that_is_no_state_is_refused(store: MemoryStore) -> None:

@@ -74,10 +74,13 @@ class Staff:
         return live_servers(self._store)
 
     def serves(self, work: OpenWork, run: RunDefinition) -> bool:
-        """Whether somebody who lives takes such a task: a server, or the process that runs the workflow."""
-        return self._holds(run) or any(
-            server.serves(work.name) and server.serves_list(work.task_list) for server in self._live
-        )
+        """Whether somebody who lives takes such a task or hands it on: a server, or the process that has the run."""
+        return self._holds(run) or any(self._takes(server, work) for server in self._live)
+
+    def _takes(self, server: Server, work: OpenWork) -> bool:
+        if work.hold == TaskHold.ELSEWHERE:
+            return work.via.partition(":")[0] in server.bridges
+        return server.serves(work.name) and server.serves_list(work.task_list)
 
     def _holds(self, run: RunDefinition) -> bool:
         return bool(run.owner) and self._store.life(run.owner) is not Life.DEAD
@@ -118,7 +121,7 @@ def _of_kind(kind: str, work: Sequence[OpenWork]) -> RunStatus:
 
 
 def _unserved(run: RunDefinition, kinds: Mapping[str, list[OpenWork]], staff: Staff) -> list[OpenWork]:
-    """Work to be claimed that nobody serves; none as long as somebody serves some of it."""
+    """Work to be claimed or handed on that nobody serves; none as long as somebody serves some of it."""
     claimable = kinds.get(Waits.AGENT, [])
     return [] if any(staff.serves(each, run) for each in claimable) else claimable
 
@@ -137,6 +140,8 @@ def kind_of(work: OpenWork) -> str:
             return Waits.SIGNAL
         case TaskHold.ELSEWHERE, "run":
             return Waits.RUN
+        case TaskHold.ELSEWHERE, _:
+            return Waits.AGENT  # a server hands it on and brings the answer back
         case TaskHold.TIMER, _:
             return Waits.TIMER
         case TaskHold.CONCURRENCY, _:
@@ -144,7 +149,7 @@ def kind_of(work: OpenWork) -> str:
         case "", _:
             return Waits.SLOT if work.rated else Waits.AGENT
         case _:
-            return ""  # done elsewhere, or a sweep is about to see to it
+            return ""  # a sweep is about to see to it
 
 
 def _names(work: Sequence[OpenWork]) -> str:

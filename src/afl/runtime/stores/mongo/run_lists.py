@@ -31,7 +31,12 @@ _WAITING: dict[str, Document] = {
     Waits.TIMER: {"hold": TaskHold.TIMER, "state": TaskState.PENDING},
     Waits.SLOT: {"hold": TaskHold.CONCURRENCY, "state": TaskState.PENDING},
     Waits.RETRY: {"not_before": {"$gt": 0}, "failures": {"$gt": 0}, "state": _OPEN},
-    Waits.AGENT: {"hold": "", "state": TaskState.PENDING},
+    Waits.AGENT: {
+        "$or": [
+            {"hold": "", "state": TaskState.PENDING},
+            *(_elsewhere(kind) for kind in ("agent", "fleet", "message")),
+        ]
+    },
 }
 _ALIKE: Document = {
     "workflow_id": "$workflow_id",

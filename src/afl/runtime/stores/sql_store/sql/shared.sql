@@ -771,6 +771,12 @@ where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pen
 select workflow_id from afl_runs where state = 'paused' and substr(reason, 1, 6) = 'budget'
 -- name: runs_waiting_agent
 select distinct workflow_id from afl_tasks where state = 'pending' and hold = ''
+union
+select distinct workflow_id from afl_tasks where hold = 'elsewhere' and state = 'pending' and via >= 'agent:' and via < 'agent;'
+union
+select distinct workflow_id from afl_tasks where hold = 'elsewhere' and state = 'pending' and via >= 'fleet:' and via < 'fleet;'
+union
+select distinct workflow_id from afl_tasks where hold = 'elsewhere' and state = 'pending' and via >= 'message:' and via < 'message;'
 
 -- From the open steps of the runs: of tasks that ended, a run may have thousands.
 -- name: open_work
