@@ -103,7 +103,7 @@ class StoreError(AgentFlowError, hint="Look at the store: its address (AFL_STORE
 
 class StoreUnavailable(
     StoreError,
-    hint="Start the server or correct the address; work continues when it answers again.",
+    hint="Start the server, correct the address, or free space on a full disk; work continues when it answers again.",
     status=503,
 ):
     """The store does not answer."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from pathlib import Path
@@ -141,3 +142,19 @@ def test_memory_knows_only_itself() -> None:
         assert one.presence.proof(other.presence.id) is Life.UNKNOWN
         assert "this one" in one.presence.describe(one.presence.id)
         assert one.presence.describe("x") == "x"
+
+
+def test_a_full_disk_is_named_and_nothing_is_left_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(descriptor: int, data: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    presence = FilePresence(f"{tmp_path}/x.live")
+    with monkeypatch.context() as patched:
+        patched.setattr("os.write", full)
+        with pytest.raises(StoreUnavailable, match="the disk is full: free some space"):
+            _ = presence.id
+    assert list((tmp_path / "x.live").iterdir()) == []
+    assert presence.proof(presence.id) is Life.ALIVE
+    presence.close()

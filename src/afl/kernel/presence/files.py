@@ -8,6 +8,7 @@ the same machine.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -29,6 +30,10 @@ from afl.kernel.private_files import FILE_MODE, folder_mode, make_private_folder
 
 KEEP_SECONDS = 24 * 3600
 _ID = re.compile(r"[0-9a-z]{26}")
+_REMEDIES = {
+    errno.ENOSPC: "the disk is full: free some space and try again",
+    errno.EDQUOT: "your quota is used up: free some space and try again",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,13 +117,17 @@ class FilePresence(Presence):
             name = sortable_id()
             path = os.path.join(self._folder, name)
             descriptor = open_private(path, os.O_RDWR | os.O_EXCL, self._mode)
+            try:
+                fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                card = Card(boot_id(), os.uname().nodename, os.getpid(), wall_ms())
+                os.write(descriptor, encode(card).encode())
+            except OSError:
+                os.close(descriptor)
+                os.unlink(path)
+                raise
         except OSError as error:
-            raise StoreUnavailable(
-                f"cannot write in {self._folder} ({error.strerror}); check the permissions of that directory"
-            ) from error
-        fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        card = Card(boot_id(), os.uname().nodename, os.getpid(), wall_ms())
-        os.write(descriptor, encode(card).encode())
+            remedy = _REMEDIES.get(error.errno or 0, "check the permissions of that directory")
+            raise StoreUnavailable(f"cannot write in {self._folder} ({error.strerror}); {remedy}") from error
         self._descriptor = descriptor
         return name
 

@@ -59,7 +59,10 @@ def space(place: Place) -> list[Finding]:
 def judge_space(folder: str, free: int, total: int) -> list[Finding]:
     """What to say about some free bytes of all."""
     text = f"{free // _MIB:,} MiB of {total // _MIB:,} MiB are free in {folder}"
-    remedy = "Free some space, or move the store; `afl prune` removes old runs."
+    remedy = (
+        "Free some space, or move the store. `afl prune` removes old runs, so that the file does not grow; "
+        "VACUUM makes it smaller: docs/operations.md, Old runs."
+    )
     if free < min(_LEAST_BYTES, total // 10):
         return error("disk space", f"{text}: the disk is almost full", remedy)
     if free < min(_FEW_BYTES, total // 5):
