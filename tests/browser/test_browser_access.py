@@ -132,6 +132,34 @@ def test_a_logout_reaches_the_other_pages_of_the_session(
     expect(other.get_by_label("Token")).to_be_visible()
 
 
+def test_an_open_page_goes_to_the_login_when_its_session_is_gone(
+    visitor: Page, guarded: Guarded, context: BrowserContext, watch: PageWatch
+) -> None:
+    """As after a restart of the dashboard, which forgets its sessions: the stream of events is refused."""
+    log_in(visitor, guarded, "vera")
+    visitor.goto(f"{guarded.url}/tasks")
+    expect(visitor.locator("[data-link-state]")).to_have_text("live")
+    watch.expect_status(401)
+    context.clear_cookies()
+    for event in ("pagehide", "pageshow"):
+        visitor.evaluate("name => dispatchEvent(new PageTransitionEvent(name))", event)
+    expect(visitor.get_by_label("Token")).to_be_visible()
+
+
+def test_what_was_sent_without_a_session_leads_to_the_login(
+    visitor: Page, guarded: Guarded, context: BrowserContext, seeds: Seeds, watch: PageWatch
+) -> None:
+    log_in(visitor, guarded, "otto")
+    visitor.goto(f"{guarded.url}/runs/{seeds.running}")
+    watch.expect_status(401)
+    context.clear_cookies()
+    visitor.get_by_role("button", name="Pause").click()
+    visitor.get_by_role("link", name="Log in").click()
+    visitor.get_by_label("Token").fill(guarded.tokens["otto"])
+    visitor.get_by_role("button", name="Log in").click()
+    expect(visitor).to_have_url(f"{guarded.url}/runs/{seeds.running}")
+
+
 def test_a_viewer_has_no_buttons_that_act(visitor: Page, guarded: Guarded, seeds: Seeds) -> None:
     log_in(visitor, guarded, "vera")
     pages = (

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from urllib.parse import urlsplit
 
 from anyio import move_on_after
 from starlette.datastructures import Headers as RequestHeaders
@@ -40,9 +41,9 @@ def answer(
     if is_api(request.scope["path"]) or "text/html" not in request.headers.get("Accept", ""):
         return refusal(problem, status, dict(headers or {}))
     template = ENVIRONMENT.get_template("broken.html")
-    return HTMLResponse(
-        template.render(theme=theme_of(request), problem=problem, status=status), status, headers
-    )
+    back = urlsplit(request.headers.get("Referer", "")).path or "/runs"
+    text = template.render(theme=theme_of(request), problem=problem, status=status, back=back)
+    return HTMLResponse(text, status, headers)
 
 
 _REST_SECONDS = 10.0

@@ -278,7 +278,7 @@ async function updateStates() {
   }
   fetching = true;
   try {
-    const response = await fetch(parts.box.dataset.states, { credentials: "same-origin" });
+    const response = await fetch(parts.box.dataset.states, { headers: { "X-Fragment": "1" }, credentials: "same-origin" });
     if (response.ok) apply(await response.json());
   } finally {
     setTimeout(() => {

@@ -56,8 +56,21 @@ function connect() {
   });
   source.addEventListener("error", () => {
     show("lost", "reconnecting");
-    if (source && source.readyState === EventSource.CLOSED) setTimeout(connect, 2000);
+    if (source && source.readyState === EventSource.CLOSED) refused(source.url);
   });
+}
+
+// The stream was refused: the session is over, for instance since the dashboard was restarted, or the store is away.
+async function refused(url) {
+  const asking = new AbortController();
+  try {
+    const response = await fetch(url, { headers: { "X-Fragment": "1" }, credentials: "same-origin", signal: asking.signal });
+    asking.abort(); // only the status matters
+    if (response.status === 401 && !leaving.signal.aborted) return location.reload();
+  } catch {
+    // nobody is there to ask
+  }
+  setTimeout(connect, 2000);
 }
 
 function disconnect() {
