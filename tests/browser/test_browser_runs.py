@@ -7,6 +7,7 @@ import re
 from playwright.sync_api import Locator, Page, expect
 
 from afl.operations.program.submission import submit_source
+from browser.accessibility import check_fits
 from browser.live_system import LiveSystem
 from browser.seeds import OLD, Seeds
 
@@ -113,3 +114,16 @@ def test_runs_are_told_apart_by_name_and_tags(page: Page, live: LiveSystem, seed
     page.get_by_role("link", name="Monday's page").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Monday's page")
     expect(page.get_by_role("main")).to_contain_text("day=monday")
+
+
+def test_runs_with_long_names_are_compared_on_a_phone(page: Page, live: LiveSystem) -> None:
+    source = "workflow Nightly(n: String) => (n: String) andThen { yield Nightly(n = $.n) }"
+    runs = [
+        live.do(
+            lambda word=word: submit_source(live.store, source, "", {"n": word * 90}, run_name=word * 90)
+        ).run
+        for word in ("a", "b")
+    ]
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.goto(f"/compare?first={runs[0]}&second={runs[1]}")
+    check_fits(page)

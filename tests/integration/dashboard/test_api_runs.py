@@ -196,3 +196,10 @@ def test_a_store_that_is_away_is_said_without_its_password(client: TestClient) -
     answer = client.get(f"{API}/messages/queues")
     error = answer.json()["error"]
     assert answer.status_code == 503 and error["hint"]
+
+
+def test_the_name_of_a_source_is_bounded(client: TestClient) -> None:
+    for body in ({"name": "x" * 513}, {"libraries": [{"text": "", "name": "x" * 513}]}):
+        answer = client.post(f"{API}/runs", json={"source": SOURCE, **body})
+        assert (answer.status_code, "name" in answer.text) == (422, True), answer.text
+    assert submit(client, name="x" * 512)

@@ -10,7 +10,7 @@ from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.ids import random_id
 from afl.kernel.near_names import near_name
 from afl.language.diagnostics import Diagnostic
-from afl.operations.parameters import Source, Workflow, about
+from afl.operations.parameters import Source, SourceName, Workflow, about
 from afl.operations.people.forms import Form, start_form
 from afl.operations.program.sources import (
     WorkflowSignature,
@@ -110,7 +110,7 @@ def publish_source(
     store: PersistenceAPI,
     source: Source,
     *,
-    name: Annotated[str, about("The name to keep it under; that of its first workflow.")] = "",
+    name: Annotated[SourceName, about("The name to keep it under; that of its first workflow.")] = "",
 ) -> Published:
     """Keep a source in the store, so that its workflows can be started by name. One of that name is replaced."""
     known = Program({"program": compile_sources(from_text(source, name or "<source>")).program}).workflows()

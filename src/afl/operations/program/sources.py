@@ -16,7 +16,7 @@ from afl.language.emitter import JSONEmitter
 from afl.language.formatter import format_source
 from afl.language.parser import AFLParser, ParseError
 from afl.language.source import CompilerInput, FileOrigin, SourceEntry, SourceLoader, SourceRegistry
-from afl.operations.parameters import Source
+from afl.operations.parameters import Source, SourceName
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.declaration import Declaration, Field
 from afl.runtime.program.program import Program
@@ -202,7 +202,7 @@ class SourceText:
     """A library: its text, and the name that messages show."""
 
     text: str
-    name: str = "<library>"
+    name: SourceName = "<library>"
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from afl.kernel import codec
 from afl.kernel.bounds import A_RUN_ID, is_run_id
 from afl.kernel.errors import AgentFlowError, HeldError, InputError, PayloadError, SourcePlace
 from afl.kernel.ids import sortable_id
-from afl.operations.parameters import Dollars, RunId, RunName, Tags, Tokens
+from afl.operations.parameters import Dollars, RunId, RunName, SourceName, Tags, Tokens
 from afl.operations.program.library import find_workflow, load_workflow
 from afl.operations.program.sources import SourceText, program_of
 from afl.operations.run.run_programs import program_cache
@@ -265,7 +265,7 @@ def submit_source(
     id: RunId = "",
     run_name: RunName = "",
     tags: Tags | None = None,
-    name: str = "",
+    name: SourceName = "",
     libraries: Sequence[SourceText] = (),
     task_list: str = "default",
     budget_usd: Dollars | None = None,
