@@ -150,6 +150,10 @@ def test_groups_and_failures_have_addresses_of_their_own(store: PersistenceAPI, 
         ("/f", "Approval for finance: A bill to check"),
         ("/x", "Run failed: shop.Sell"),
     ]
+    assert inbox.kinds == {
+        ("Approval for finance: A bill to check", "info"),
+        ("Run failed: shop.Sell", "failure"),
+    }
     inbox.take()
     eventually(lambda: sweep.escalate(store))  # nobody in the office answered
     alerts.look()

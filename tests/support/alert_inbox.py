@@ -18,6 +18,7 @@ class AlertInbox:
     refuses: bool = False
     refused: int = 0
     messages: list[tuple[str, str, str]] = field(default_factory=list)
+    kinds: set[tuple[str, str]] = field(default_factory=set)  # titles, and what Apprise calls their type
     _arrived: threading.Condition = field(default_factory=threading.Condition)
 
     def address(self, path: str = "all") -> str:
@@ -42,6 +43,7 @@ class AlertInbox:
                 return 503
             said = json.loads(content)
             self.messages.append((path, said["title"], said["message"]))
+            self.kinds.add((said["title"], said["type"]))
             self._arrived.notify_all()
         return 200
 

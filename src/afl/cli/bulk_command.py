@@ -93,12 +93,12 @@ def bulk(
     }
     with client_for(store, server) as client:
         preview = client.call(preview_bulk, action.value, **filters)
-        if dry_run or not preview.count:
+        if dry_run:
             _show(preview, as_json)
             return
-        if not yes:
+        if preview.count and not yes:
             _ask(preview)
-        done = _act(client, action.value, filters)
+        done = _act(client, action.value, filters) if preview.count else BulkResult(action.value, 0, [])
     _tell(done, as_json)
     if done.failed:
         raise typer.Exit(1)
@@ -151,6 +151,9 @@ def _tell(done: BulkResult, as_json: bool) -> None:
     if as_json:
         print_json(serialization.plain(done))
         return
-    say(f"{_DONE[done.action]} {done.done:,} run{'' if done.done == 1 else 's'}")
+    if done.done or done.failed:
+        say(f"{_DONE[done.action]} {done.done:,} run{'' if done.done == 1 else 's'}")
+    else:
+        say(f"No run to {done.action} matched the filters")
     for each in done.failed:
         say(f"Not {each.run}: {each.problem}", "red")

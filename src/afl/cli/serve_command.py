@@ -85,9 +85,11 @@ def add(
       afl dashboard user add render-farm --role worker
     """
     path = access.config_path(config)
+    replaces = name in access.list_users(path)
     token = access.add_user(path, name, role)
     typer.echo(token)
-    say(f"{name} is {role} in {path}; restart a running dashboard to apply it")
+    replaced = f"{name} was replaced, and the old token no longer works; " if replaces else ""
+    say(f"{replaced}{name} is {role} in {path}; restart a running dashboard to apply it")
 
 
 @user.command("list")

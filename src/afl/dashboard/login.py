@@ -7,6 +7,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
+from afl.dashboard.api.requests import headers_of
 from afl.dashboard.authentication import client_address
 from afl.dashboard.rendering import page, page_of_ours
 from afl.dashboard.sessions import COOKIE, SESSION_SECONDS, Sessions, cookie_of
@@ -34,9 +35,11 @@ async def login(request: Request) -> Response:
         if sessions.worth_noting(where):
             stranger = Caller("anonymous", Role.VIEWER, where)
             await _note(request, stranger, "login", audit.REFUSED, error_text(error))
-        return await page(
+        refused = await page(
             request, "login.html", status=error.status, target=target, problem=error_text(error)
         )
+        refused.headers.update(headers_of(error.status))
+        return refused
     await _note(request, Caller(user.name, user.role, where), "login", audit.DONE)
     response = RedirectResponse(target, 303)
     response.set_cookie(

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from afl import __version__
 from afl.client.http_client import VERSION_HEADER
-from afl.dashboard.api.requests import is_api, refusal
+from afl.dashboard.api.requests import headers_of, is_api, refusal
 from afl.dashboard.rendering import ENVIRONMENT, theme_of
 from afl.kernel.errors import AgentFlowError
 from afl.operations.problems import Problem, problem_of
@@ -27,9 +27,8 @@ METRICS = "/metrics"
 
 
 def refuse(request: Request, error: AgentFlowError) -> Response:
-    """The response of an AgentFlowError; 401 has WWW-Authenticate."""
-    headers = {"WWW-Authenticate": "Bearer"} if error.status == 401 else None
-    return answer(request, problem_of(error), error.status, headers)
+    """The response of an AgentFlowError."""
+    return answer(request, problem_of(error), error.status, headers_of(error.status))
 
 
 def answer(

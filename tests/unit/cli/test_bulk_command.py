@@ -52,7 +52,11 @@ def test_without_a_terminal_it_takes_a_yes(afl: Afl, made: list[str]) -> None:
     done = afl("bulk", "cancel", "--tag", "day=0", "--yes")
     assert (done.code, done.out, done.err) == (0, "", "Canceled 2 runs\n")
     assert len(re.findall("canceled", afl("list", "--state", "canceled").out)) >= 2
-    assert afl("bulk", "cancel", "--tag", "day=0", "--yes").err == "Would cancel 0 runs\n"
+    again = ("bulk", "cancel", "--tag", "day=0")
+    for words in (again, (*again, "--yes")):
+        assert afl(*words).err == "No run to cancel matched the filters\n"
+    assert json.loads(afl(*again, "--json").out)["done"] == 0
+    assert afl(*again, "--dry-run").err == "Would cancel 0 runs\n"
     assert json.loads(afl("bulk", "prune", "--state", "canceled", "-y", "--json").out)["done"] == 2
     assert [each["run"] for each in json.loads(afl("list", "--json").out)["runs"]] == [made[1]]
 

@@ -117,6 +117,11 @@ def test_users_on_the_command_line(afl: Afl, tmp_path: Path) -> None:
     assert afl("dashboard", "user", "list").err == "No users in afl.config.json\n"
     added = afl("dashboard", "user", "add", "ada", "--role", "operator")
     assert len(added.out.strip()) == 43 and "ada is operator" in added.err
+    assert "replaced" not in added.err
+    again = afl("dashboard", "user", "add", "ada", "--role", "operator")
+    assert again.err.startswith(
+        "ada was replaced, and the old token no longer works; ada is operator in afl.config.json; "
+    )
     assert afl("dashboard", "user", "list").out == "ada  operator\n"
     assert json.loads(afl("dashboard", "user", "list", "--json").out) == [{"name": "ada", "role": "operator"}]
     assert afl("dashboard", "user", "remove", "ada").code == 0

@@ -41,10 +41,17 @@ def refusal(problem: Problem, status: int, headers: dict[str, str] | None = None
     return Response(serialization.encode(Refusal(problem)), status, headers, _JSON)
 
 
+_HEADERS = {401: {"WWW-Authenticate": "Bearer"}, 429: {"Retry-After": "60"}}
+
+
+def headers_of(status: int) -> dict[str, str]:
+    """The headers that a refusal with this status has: how to be let in, or when to ask again."""
+    return dict(_HEADERS.get(status, {}))
+
+
 def refused(error: AgentFlowError) -> Response:
-    """The response of an AgentFlowError; 401 has WWW-Authenticate."""
-    status = error.status
-    return refusal(problem_of(error), status, {"WWW-Authenticate": "Bearer"} if status == 401 else None)
+    """The response of an AgentFlowError."""
+    return refusal(problem_of(error), error.status, headers_of(error.status))
 
 
 def refused_by_http(error: HTTPException) -> Response:

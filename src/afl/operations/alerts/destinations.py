@@ -18,7 +18,7 @@ _WHICH = re.compile(r"(?P<which>[\w.-]+)=(?=[\w+-]+://)")
 class Sender(Protocol):
     """What delivers a text. Apprise does; it logs why it could not."""
 
-    def notify(self, body: str, title: str) -> object:
+    def notify(self, body: str, title: str, notify_type: str) -> object:
         """True in effect if it was delivered."""
 
 
@@ -38,9 +38,10 @@ class Destination:
         """Whether it is sent approvals of a group, or failures (an empty group)."""
         return self.which in ("", group or FAILURES)
 
-    def send(self, title: str, body: str) -> bool:
+    def send(self, title: str, body: str, *, is_failure: bool = False) -> bool:
         """Whether it was delivered."""
-        return bool(self.sender.notify(body=body, title=title))
+        kind = "failure" if is_failure else "info"
+        return bool(self.sender.notify(body=body, title=title, notify_type=kind))
 
 
 def read_destinations(text: str) -> list[Destination]:

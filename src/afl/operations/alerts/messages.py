@@ -26,6 +26,7 @@ class Message:
 
     title: str
     body: str
+    is_failure: bool = False
 
 
 @dataclass(frozen=True)
@@ -74,9 +75,10 @@ def failures_message(runs: Sequence[RunDefinition], links: Links) -> Message:
         step = f", step {error['step']}" if error.get("step") else ""
         lines = [_error(run, _ERROR), f"Run {run.workflow_id} of {run.workflow_name}{step}"]
         lines += [f"{key}: {value}" for key, value in run.tags.items()]
-        return Message(f"Run failed: {_called(run)}", "\n".join([*lines, links.run(run.workflow_id)]))
+        text = "\n".join([*lines, links.run(run.workflow_id)])
+        return Message(f"Run failed: {_called(run)}", text, is_failure=True)
     lines = [f"{_called(each)}: {_error(each, _LINE)} ({links.run(each.workflow_id)})" for each in runs]
-    return Message(f"{len(runs)} runs failed", _listed(lines, links.failed_runs()))
+    return Message(f"{len(runs)} runs failed", _listed(lines, links.failed_runs()), is_failure=True)
 
 
 def _approval_text(approval: Approval, links: Links) -> str:

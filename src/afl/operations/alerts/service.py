@@ -235,7 +235,9 @@ class _Outbox:
         if not candidates:
             return True
         message = written(candidates)
-        if message is not None and not self._destination.send(message.title, message.body):
+        if message is not None and not self._destination.send(
+            message.title, message.body, is_failure=message.is_failure
+        ):
             self._failed()
             return False
         self._failures = 0
