@@ -15,7 +15,7 @@ from afl.kernel.errors import CapabilityError, InputError
 from afl.operations.program.submission import submit
 from afl.operations.run import control, runs
 from afl.operations.run.run_list import list_runs
-from afl.operations.run.run_summary import get_budget
+from afl.operations.run.run_summary import get_budget, run_summary
 from afl.operations.run.waiting import wait
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import servers
@@ -204,6 +204,28 @@ def test_tasks(store: MemoryStore) -> None:
     assert list_tasks(store, run=first, state="pending") == []
     assert list_tasks(store, name="t.Half") == list_tasks(store, task_list="gpu") == []
     assert len(list_tasks(store, limit=1)) == 1
+
+
+def test_only_a_run_whose_workflow_waits_for_a_signal_takes_some(store: MemoryStore) -> None:
+    source = """namespace t {
+        event facet Paid(n: Long) => (ok: Boolean) with Signal("paid")
+        event facet Double(n: Long) => (m: Long)
+        facet Checkout(n: Long) => (ok: Boolean) andThen { p = Paid(n = $.n) yield Checkout(ok = p.ok) }
+        workflow Plain(n: Long) => (m: Long) andThen { d = Double(n = $.n) yield Plain(m = d.m) }
+        workflow Direct(n: Long) => (ok: Boolean) andThen { p = Paid(n = $.n) yield Direct(ok = p.ok) }
+        workflow Indirect(n: Long) => (ok: Boolean) andThen { c = Checkout(n = $.n) yield Indirect(ok = c.ok) }
+        workflow Later(n: Long) => (ok: Boolean)
+            andThen when {
+                case $.n > 5 => { p = Paid(n = $.n) yield Later(ok = p.ok) }
+                case _ => { yield Later(ok = true) }
+            }
+    }
+    """
+    takes = {
+        name: run_summary(store, begin(store, source, workflow=f"t.{name}")).takes_signals
+        for name in ("Plain", "Direct", "Indirect", "Later")
+    }
+    assert takes == {"Plain": False, "Direct": True, "Indirect": True, "Later": True}
 
 
 def test_a_pending_task_says_what_keeps_it_back(store: MemoryStore) -> None:
