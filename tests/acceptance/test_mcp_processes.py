@@ -112,7 +112,7 @@ def test_tokens_have_roles(store: str, tmp_path: Path) -> None:
             refused = await client.call_tool(
                 "run", {"source": DOUBLE, "workflow": "ns.Once", "inputs": {"n": 4}}
             )
-            assert refused.is_error and "grace is a viewer" in str(refused.content)
+            assert refused.is_error and "grace has the role viewer" in str(refused.content)
 
         tell(transport(url, VIEWER), look_only)
 

@@ -96,7 +96,7 @@ class StoreClient:
         if not self.role.allows(operation.role):
             self._note(operation, subject, audit.REFUSED, f"it takes the role {operation.role}")
             raise Forbidden(
-                f"{self.caller.name} is a {self.role}; {operation.name.replace('_', ' ')} takes {operation.role}"
+                f"{self.caller.name} has the role {self.role}; {operation.name.replace('_', ' ')} takes {operation.role}"
             )
 
     def _note(self, operation: Operation, subject: str, outcome: str, message: str = "") -> None:

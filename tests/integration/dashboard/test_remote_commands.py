@@ -188,7 +188,7 @@ def test_a_server_that_demands_a_token(
         monkeypatch.setenv("AFL_TOKEN", TOKENS[Role.VIEWER])
         assert afl("list", "--server", url).code == 0
         acted = afl("submit", "quiz.afl", "--server", url)
-        assert acted.code == 1 and "viewer is a viewer; submit run takes operator" in acted.err
+        assert acted.code == 1 and "viewer has the role viewer; submit run takes operator" in acted.err
         monkeypatch.setenv("AFL_TOKEN", TOKENS[Role.OPERATOR])
         assert afl("submit", "quiz.afl", "--server", url).code == 0
 

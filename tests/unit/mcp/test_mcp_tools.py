@@ -283,7 +283,7 @@ def test_errors_are_those_of_the_product(store: MemoryStore) -> None:
 def test_a_viewer_looks_and_does_not_act(store: MemoryStore) -> None:
     async def story(client: Client) -> None:
         assert (await good(client, "list_runs"))["runs"] == []
-        assert "ada is a viewer" in await bad(
+        assert "ada has the role viewer" in await bad(
             client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": 1}
         )
 
