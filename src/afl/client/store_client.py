@@ -95,9 +95,8 @@ class StoreClient:
         """Forbidden, and written down, if the role does not allow it."""
         if not self.role.allows(operation.role):
             self._note(operation, subject, audit.REFUSED, f"it takes the role {operation.role}")
-            raise Forbidden(
-                f"{self.caller.name} has the role {self.role}; {operation.name.replace('_', ' ')} takes {operation.role}"
-            )
+            doing = operation.name.replace("_", " ")
+            raise Forbidden(f"{self.caller.name} has the role {self.role}; {doing} takes {operation.role}")
 
     def _note(self, operation: Operation, subject: str, outcome: str, message: str = "") -> None:
         if operation.is_action:

@@ -6,7 +6,9 @@ import asyncio
 import contextlib
 import threading
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from enum import Enum
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -51,15 +53,88 @@ def test_a_function_that_does_not_take_what_the_facet_gives_says_so() -> None:
         call(lambda name: {}, nme="x")
 
 
+class Color(Enum):
+    RED = "red"
+
+
 @dataclass
 class Weight:
     grams: int
     parts: list[int]
 
 
+@dataclass
+class Other:
+    grams: int
+
+
 class Price(BaseModel):
     cents: int
     at: datetime
+
+
+TYPED = {
+    "weight": {"grams": 5, "parts": [1], "more": 1},
+    "prices": [{"cents": 3, "at": "2026-01-02T00:00:00Z"}],
+    "day": "2026-01-02",
+    "color": "red",
+    "file": "a/b",
+    "maybe": None,
+    "by_name": {"x": {"grams": 1, "parts": []}},
+    "plain": [1],
+}
+
+
+def test_parameters_are_of_the_types_that_they_are_annotated_with() -> None:
+    seen: list[Any] = []
+
+    def work(
+        weight: Weight,
+        prices: list[Price],
+        day: date,
+        color: Color,
+        file: Path,
+        maybe: Weight,
+        by_name: dict[str, Weight] | None,
+        plain: str,
+        context: HandlerContext,
+    ) -> None:
+        seen.extend([weight, prices, day, color, file, maybe, by_name, plain, context])
+
+    context = a_context()
+    call(work, context, **TYPED)
+    price = Price(cents=3, at=datetime(2026, 1, 2, tzinfo=UTC))
+    assert seen == [
+        Weight(5, [1]),
+        [price],
+        date(2026, 1, 2),
+        Color.RED,
+        Path("a/b"),
+        None,
+        {"x": Weight(1, [])},
+        [1],
+        context,
+    ]
+
+
+def test_a_parameter_that_does_not_fit_its_type_is_named() -> None:
+    def work(weight: Weight) -> None:
+        raise AssertionError("not called")
+
+    with pytest.raises(InputError, match=r"handler of ns\.F takes 'weight' as Weight, .*`grams`"):
+        call(work, weight={"parts": []})
+
+    def unclear(either: Weight | Other) -> dict[str, Any]:  # two that cannot be told from each other
+        return {"either": either}
+
+    assert call(unclear, either={"grams": 1}) == {"either": {"grams": 1}}
+
+
+def test_a_type_that_only_type_checkers_know_converts_nothing() -> None:
+    def work(day: date, other: Unknown) -> dict[str, Any]:  # type: ignore[name-defined]  # noqa: F821
+        return {"day": day}
+
+    assert call(work, day="2026-01-02", other=1) == {"day": "2026-01-02"}
 
 
 def test_answers_become_plain_data() -> None:

@@ -18,7 +18,6 @@ from pathlib import Path
 from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
-import afl
 from afl.kernel.errors import InputError, SourcePlace
 from afl.models.model import Model
 from afl.models.opening import as_model, is_model
@@ -30,7 +29,7 @@ from afl.runtime.task_handlers.tool_registry import ToolRegistry
 
 _INSTALLED = (
     *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
-    f"{Path(afl.__file__).parent}{os.sep}",
+    f"{Path(__file__).parents[2]}{os.sep}",  # our own package
 )
 HOW = """a handler is a function like this one:
 

@@ -4,8 +4,9 @@
     def summarize(text: str) -> dict:
         return {"summary": text[:80]}
 
-A function's parameters are the facet's; it may ask for `context` beside them. It answers with a map, a dataclass or a
-pydantic model of the facet's returns. `async def` works as well.
+A function's parameters are the facet's, as dataclasses, pydantic models, dates and the like if they are annotated so;
+it may ask for `context` beside them. It answers with a map, a dataclass or a pydantic model of the facet's returns.
+`async def` works as well.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from afl.runtime.entities import params_of
 from afl.runtime.errors import WorkCanceled
 from afl.runtime.program.values import unknown_name
 from afl.runtime.task_handlers.handler_context import HandlerContext
+from afl.runtime.task_handlers.parameter_types import converted, typed_parameters
 
 __all__ = ["Callback", "Handler", "HandlerContext", "Handlers", "TaskHandler", "handler", "plain"]
 
@@ -55,6 +57,7 @@ class Handler:
         self._wants_context = any(parameter.name == "context" for parameter in parameters)
         self._takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         self._names = {parameter.name for parameter in parameters} - {"context"}
+        self._types = typed_parameters(function)
         self._is_async = inspect.iscoroutinefunction(function)
 
     def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
@@ -65,6 +68,8 @@ class Handler:
             if surplus:
                 reason = unknown_name("parameter", surplus[0], self._names)
                 raise InputError(f"the handler of {self.facet} does not take what the facet gives: {reason}")
+        if self._types:
+            given = converted(given, self._types, self.facet)
         if self._wants_context:
             given["context"] = context
         answer = self.function(**given)

@@ -1,0 +1,83 @@
+"""Parameters of handlers in the types that they are annotated with, where those are none of JSON's own.
+
+    @handler("shop.Ship")
+    def ship(item: Item, day: date) -> dict[str, str]: ...
+
+A dataclass, a pydantic model, a date, an enumeration and the like are made of what the facet gives, also in lists and
+maps of them. What has an annotation that says less is passed on as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import typing
+from collections.abc import Callable, Mapping
+from datetime import date, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from pathlib import PurePath
+from typing import Any
+from uuid import UUID
+
+import msgspec
+
+from afl.kernel.errors import InputError
+
+_TEXTS = (date, time, timedelta, UUID, Decimal, Enum, PurePath)  # what JSON has as a text or a number
+
+
+def typed_parameters(function: Callable[..., Any]) -> dict[str, Any]:
+    """The parameters of a function whose values are to be converted, each with its type."""
+    target = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        hints = typing.get_type_hints(target)
+    except Exception:  # a name that is only known to type checkers
+        return {}
+    return {
+        name: kind
+        for name, kind in hints.items()
+        if name not in ("return", "context") and _is_typed(kind) and _can_be_made(kind)
+    }
+
+
+def converted(given: Mapping[str, Any], types: Mapping[str, Any], facet: str) -> dict[str, Any]:
+    """The arguments of a call; InputError names the one that does not fit its type."""
+    values = dict(given)
+    for name, kind in types.items():
+        if values.get(name) is None:  # null fits every type
+            continue
+        try:
+            values[name] = msgspec.convert(values[name], kind, dec_hook=_made)
+        except (ValueError, TypeError) as error:
+            shown = getattr(kind, "__name__", str(kind))
+            raise InputError(
+                f"the handler of {facet} takes {name!r} as {shown}, which it does not fit: {error}"
+            ) from error
+    return values
+
+
+def _is_typed(kind: Any) -> bool:
+    if isinstance(kind, type) and (
+        issubclass(kind, _TEXTS) or dataclasses.is_dataclass(kind) or hasattr(kind, "model_validate")
+    ):
+        return True
+    return any(_is_typed(each) for each in typing.get_args(kind))
+
+
+def _can_be_made(kind: Any) -> bool:
+    """Whether the type is one that can be told from data; a union of two dataclasses cannot."""
+    try:
+        msgspec.convert(None, kind | None, dec_hook=_made)
+    except Exception:
+        return False
+    return True
+
+
+def _made(kind: Any, value: Any) -> Any:
+    """What msgspec does not know."""
+    if hasattr(kind, "model_validate"):
+        return kind.model_validate(value)
+    if issubclass(kind, PurePath):
+        return kind(value)
+    raise NotImplementedError
