@@ -185,5 +185,6 @@ async def lose(worker: Worker) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
+    await worker._guard.close()
     await worker._subscription.close()
     worker._services.close()

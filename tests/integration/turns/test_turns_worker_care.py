@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
+from support.eventually import eventually
 from support.turns_office import Barrier, Office, Place, office, run, told_first, until
 
 from afl.kernel.database import Transaction
@@ -208,3 +210,26 @@ def test_a_deadline_that_was_told_of_is_a_deadline_no_more(place: Place) -> None
             assert first is not None and head.resume_deadline == patient.deadline > first
 
     run(work)
+
+
+def test_a_worker_whose_event_loop_is_blocked_keeps_its_turns(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def work() -> None:
+        async with office(place, Limits(lease_ms=600)) as there:
+            calls: list[int] = []
+
+            async def block() -> str:
+                """It does not await anything, so that nothing else in the loop goes on."""
+                calls.append(there.head("ada").lease_until)
+                eventually(lambda: there.head("ada").lease_until > calls[0] + 1_200)
+                return "done"
+
+            await there.agents.define("ada", tools=[block])
+            await there.hire(told_first([("block", {})]))
+            assert (await there.agents.wait(await there.agents.send("ada", "go"))).text == "done"
+            assert len(calls) == 1
+
+    run(work)
+    (first, *_) = [each for each in caplog.messages if "event loop" in each]
+    assert re.search(r"has been blocked for more than 0.1 s at \S+\.py:\d+ in \w+: other turns wait", first)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from afl.kernel.canceling import cancel_and_wait
+from afl.kernel.database import Transaction
 from afl.turns.engine import L0Engine
 from afl.turns.model import Head
 from afl.turns.store import heads
@@ -104,10 +105,17 @@ class HeldLeases:
         before = dict(self._held)
         if not before:
             return
-        lease_ms = self._engine.limits.lease_ms
-        renewed = await self._engine.run(lambda tx: heads.renew(tx, self._owner, lease_ms))
+        renewed = await self._engine.run(self._renewed)
         self._cancel_lost(before, renewed)
         await self._release_strays(renewed)
+
+    def renew_blocked(self) -> None:
+        """Renew the leases from another thread, while the event loop is blocked."""
+        if self._held:
+            self._engine.database.write(self._renewed)
+
+    def _renewed(self, tx: Transaction) -> list[Renewed]:
+        return heads.renew(tx, self._owner, self._engine.limits.lease_ms)
 
     def _cancel_lost(self, before: dict[Key, HeldTurn], renewed: Iterable[Renewed]) -> None:
         """Cancel turns that were missing in two renewals.

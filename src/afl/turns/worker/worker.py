@@ -20,6 +20,7 @@ from afl.turns.store import inbox
 from afl.turns.tools.dependencies import Dependencies
 from afl.turns.tools.local import LocalTool, Toolbox
 from afl.turns.watchdog import Watchdog
+from afl.turns.worker.blocked_loop import BlockedLoopGuard
 from afl.turns.worker.claims import Claimed, claim
 from afl.turns.worker.held_leases import HeldLeases
 from afl.turns.worker.messages import Handled, MessageHandler
@@ -73,6 +74,7 @@ class Worker:
         self._watch_seconds = watch_seconds
         self._subscription: WakeupSubscription | None = None
         self._held = HeldLeases(engine, owner, self._services.limits.concurrency)
+        self._guard = BlockedLoopGuard(self._held.renew_seconds / 2, self._held.renew_blocked)
         self._loops: list[asyncio.Task[None]] = []
         self._handling: set[asyncio.Task[None]] = set()
         self._stopping = False
@@ -91,6 +93,7 @@ class Worker:
             loops.append(self._every(self._watch_seconds, self.watch))
             loops.append(self._every(_CLEAN_SECONDS, self._engine.content.clean))
         self._loops = [asyncio.create_task(loop) for loop in loops]
+        self._guard.start()
         self._engine.workers.append(self)
 
     async def stop(self, grace: float = 5.0) -> None:
@@ -107,6 +110,7 @@ class Worker:
         await self._finish_messages(grace)
         await self._release_all()
         await cancel_and_wait([claiming, *others])
+        await self._guard.close()
         await self._subscription.close()
         await self._services.close_mcp()
         self._services.close()
