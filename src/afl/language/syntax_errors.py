@@ -60,6 +60,14 @@ _CHARACTERS = {
     "$": ("'$' needs a parameter name", "write '$.name'"),
 }
 
+# What other languages have, the terminal that is accepted in its place ("" for any), and what to write.
+_ELSEWHERE = (
+    ("->", "ARROW", "write '=>'"),
+    ("{", "AND_THEN", "write 'andThen {'"),
+    (":", "EQUAL", "write 'name = value'"),
+    ("#", "", "a comment begins with '//'"),
+)
+
 
 def syntax_error(error: UnexpectedInput, source_id: str, text: str) -> Diagnostic:
     """The diagnostic of one parser error."""
@@ -92,9 +100,20 @@ def _message(error: UnexpectedInput, text: str) -> tuple[str, str | None]:
     if text.startswith("/*", position):
         return "Unterminated comment", "close it with '*/'"
     if isinstance(error, UnexpectedToken):
-        return _token_message(error)
+        message, fix = _token_message(error)
+        return message, fix or _meant(error, text[position : position + 2])
     char = text[position]
-    return _CHARACTERS.get(char) or (f"{expectation(error)}, found '{char}'", None)
+    found = f"{expectation(error)}, found '{char}'"
+    return _CHARACTERS.get(char) or (found, _meant(error, text[position : position + 2]))
+
+
+def _meant(error: UnexpectedInput, found: str) -> str | None:
+    """What to write in the place of what other languages have here."""
+    accepted = _accepted(error)
+    for beginning, instead, fix in _ELSEWHERE:
+        if found.startswith(beginning) and instead in accepted | {""}:
+            return fix
+    return None
 
 
 def _token_message(error: UnexpectedToken) -> tuple[str, str | None]:

@@ -62,6 +62,20 @@ def test_the_message_says_what_is_wrong_and_where(text: str, message: str, line:
     assert (error.line, error.column) == (line, column)
 
 
+@pytest.mark.parametrize(
+    ("text", "fix"),
+    [
+        ("facet F(x: Int) -> (y: Int)", "write '=>'"),
+        ("workflow W() {\n}", "write 'andThen {'"),
+        ("workflow W() andThen { a = F(x: 1) }", "write 'name = value'"),
+        ("# a comment\nfacet F()", "a comment begins with '//'"),
+        ("schema S { a Int }", None),
+    ],
+)
+def test_what_other_languages_have_is_told_what_to_write(text: str, fix: str | None) -> None:
+    assert refused(text).diagnostics[0].suggested_fix == fix
+
+
 def test_all_broken_declarations_are_reported_and_nothing_else() -> None:
     error = refused(
         """namespace a {
