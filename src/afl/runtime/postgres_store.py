@@ -13,7 +13,7 @@ from afl.runtime.stores.sql_store.rows import STEP_VALUES, run_params
 from afl.runtime.stores.sql_store.store import CommitRows
 from afl.runtime.stores.sql_store.tables import Q
 
-FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=13)
+FUNCTIONS = Schema("afl.runtime.stores.sql_store", "sql/functions", component="runtime-functions", base=14)
 _ID = STEP_VALUES.index("id")
 
 

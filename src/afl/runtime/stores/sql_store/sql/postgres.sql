@@ -23,7 +23,7 @@ select uuid, epoch from mine
 -- name: lock_key
 select pg_advisory_xact_lock(hashtextextended(:key, 7))
 -- name: commit
-select afl_commit_9(:batch::jsonb)
+select afl_commit_10(:batch::jsonb)
 -- name: unwanted_children
 select c.workflow_id from afl_runs c
 where c.parent_step <> '' and c.parent_told = 1 and c.ended = 0 and c.on_parent_close = 'cancel' and not exists (

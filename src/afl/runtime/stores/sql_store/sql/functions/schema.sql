@@ -1,4 +1,4 @@
--- A commit is one call and so one round trip, one transaction: `afl_commit_9` writes one or many commits, all of them or none.
+-- A commit is one call and so one round trip, one transaction: `afl_commit_10` writes one or many commits, all of them or none.
 -- It takes the rows of all commits together, one statement for each table however many commits there are: that made a worker
 -- with a long queue a third faster. Fences are counted: SQLSTATE AF001, which rolls everything back, when the epoch of a run has
 -- passed on or a task that is to be closed is no longer held. Rows travel as arrays of their columns or as objects; those to be
@@ -8,7 +8,7 @@
 -- pooler, on which nothing else is set.
 -- The name carries a number: a changed function gets a new one, so that old processes keep theirs during an upgrade.
 
-create function afl_commit_9(p jsonb) returns void language plpgsql set enable_seqscan = off as $body$
+create function afl_commit_10(p jsonb) returns void language plpgsql set enable_seqscan = off as $body$
 declare
     p_runs jsonb := p -> 'runs';
     p_old_steps jsonb := p -> 'old_steps';
