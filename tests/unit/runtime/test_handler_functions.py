@@ -121,7 +121,7 @@ def test_a_parameter_that_does_not_fit_its_type_is_named() -> None:
     def work(weight: Weight) -> None:
         raise AssertionError("not called")
 
-    with pytest.raises(InputError, match=r"handler of ns\.F takes 'weight' as Weight, .*`grams`"):
+    with pytest.raises(InputError, match=r"handler of ns\.F takes 'weight' as Weight; .*`grams`"):
         call(work, weight={"parts": []})
 
     def unclear(either: Weight | Other) -> dict[str, Any]:  # two that cannot be told from each other

@@ -26,7 +26,7 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.inputs import check_inputs
 from afl.runtime.program.program import Program
-from afl.runtime.program.values import TypeSpec, misfit, type_text
+from afl.runtime.program.values import TypeSpec, type_text
 from afl.runtime.types import WorkflowId
 
 _MISSING = object()
@@ -67,7 +67,7 @@ def read_pairs(program: Program, pairs: Iterable[str]) -> dict[str, Any]:
             raise InputError(f"an input is written name=value, got {pair!r}")
         if name in values:
             raise InputError(f"input {name!r} is given twice")
-        values[name] = read_value(text, kinds.get(name, "Any"), program.schemas)
+        values[name] = read_value(text, kinds.get(name, "Any"))
     return values
 
 
@@ -82,13 +82,12 @@ def read_tags(pairs: Iterable[str] | None) -> dict[str, str]:
     return tags
 
 
-def read_value(text: str, kind: TypeSpec, schemas: Mapping[str, Mapping[str, Any]]) -> Any:
-    """The value of a typed text: JSON if that fits the type, else the text itself."""
+def read_value(text: str, kind: TypeSpec) -> Any:
+    """The value of a typed text: that of the JSON that it is, unless a text is wanted; else the text itself."""
     value = _json(text.encode())
     if kind == "String":
         return value if isinstance(value, str) else text
-    fits = value is not _MISSING and misfit(value, kind, schemas, "value") is None
-    return value if fits else text
+    return text if value is _MISSING else value
 
 
 def _json(data: bytes) -> Any:

@@ -52,7 +52,7 @@ def converted(given: Mapping[str, Any], types: Mapping[str, Any], facet: str) ->
         except (ValueError, TypeError) as error:
             shown = getattr(kind, "__name__", str(kind))
             raise InputError(
-                f"the handler of {facet} takes {name!r} as {shown}, which it does not fit: {error}"
+                f"the handler of {facet} takes {name!r} as {shown}; {values[name]!r:.80} does not fit: {error}"
             ) from error
     return values
 
