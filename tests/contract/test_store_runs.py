@@ -19,6 +19,7 @@ from afl.runtime.entities import (
     RunDefinition,
     RunnerDefinition,
     RunnerState,
+    RunOutcome,
     UserDefinition,
     WorkflowMetaData,
 )
@@ -63,6 +64,8 @@ def test_every_field_of_a_run_comes_back(store: PersistenceAPI) -> None:
     )
     store.commit(IterationChanges(run=run, new_run=True))
     assert store.get_run(RUN) == run
+    assert store.get_outcomes([WorkflowId("gone"), RUN]) == [RunOutcome.of(run)]
+    assert store.get_outcomes([]) == []
 
 
 def test_a_run_that_is_not_there(store: PersistenceAPI) -> None:
@@ -316,12 +319,6 @@ def test_runs_are_found_by_name_and_by_all_of_some_tags(store: PersistenceAPI) -
     assert found(tags=("team=data",), before="r2") == ["r1"]
     assert found(tags=("team=data",), prefix="r2") == ["r2"]
     assert found(text="NIGHT") == ["r1"]
-    by_id = store.get_runs_by_id([WorkflowId("r1"), WorkflowId("gone"), WorkflowId("r2")])
-    assert sorted((run.workflow_id, run.tags["team"], run.is_over) for run in by_id) == [
-        ("r1", "data", False),
-        ("r2", "data", False),
-    ]
-    assert store.get_runs_by_id([]) == []
     taken = store.take_run(WorkflowId("r1"), lease_ms=1000)
     assert taken is not None and taken.tags == both.tags
     assert [run.tags for run in store.take_runs([WorkflowId("r2")], lease_ms=1000)] == [one.tags]

@@ -11,6 +11,7 @@ from afl.runtime.entities import (
     AttemptDefinition,
     RunDefinition,
     RunnerState,
+    RunOutcome,
     TaskDefinition,
     in_order,
     own_attempt,
@@ -97,7 +98,7 @@ def attempt_views(
     return [_view(each, words) for attempts in by_task.values() for each in in_order(attempts)]
 
 
-def failed_attempts(store: PersistenceAPI, run: RunDefinition) -> list[AttemptView]:
+def failed_attempts(store: PersistenceAPI, run: RunDefinition | RunOutcome) -> list[AttemptView]:
     """The attempts of the step that failed a run; none if that was no work of a handler."""
     if run.error is None or run.state != RunnerState.FAILED:
         return []

@@ -209,7 +209,7 @@ def bulk_prune(
     ids = [WorkflowId(run.workflow_id) for run, _ in hits[:limit]]
     if ids:
         store.delete_runs(wall_ms() + 1, len(ids), ids)
-    left = {run.workflow_id for run in store.get_runs_by_id(ids)}
+    left = {run.workflow_id for run in store.get_outcomes(ids)}
     kept = [run for run in ids if run in left]
     failed = [BulkFailure(run, "its work elsewhere, or its parent, has not been told yet") for run in kept]
     # A run that is gone is no place to go on behind: what is left is found from the start, behind those that stay.

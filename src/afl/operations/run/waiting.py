@@ -13,7 +13,7 @@ from afl.kernel.errors import NotFoundError
 from afl.operations.parameters import LongPoll
 from afl.operations.run import run_store
 from afl.operations.run.attempts import AttemptView, failed_attempts
-from afl.runtime.entities import RunDefinition
+from afl.runtime.entities import RunOutcome
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.topics import run_topic
 from afl.runtime.types import WorkflowId
@@ -44,12 +44,12 @@ def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEn
     until = None if timeout is None else time.monotonic() + timeout
     with store.subscribe([run_topic(run)]) as subscription:
         while True:
-            found = store.get_run(WorkflowId(run))
-            if found is None:
+            outcomes = store.get_outcomes([WorkflowId(run)])
+            if not outcomes:
                 raise NotFoundError(f"run {run} is no longer in this store")
             left = _POLL_SECONDS if until is None else min(_POLL_SECONDS, until - time.monotonic())
-            if found.is_over or left <= 0:
-                return _end(store, found)
+            if outcomes[0].is_over or left <= 0:
+                return _end(store, outcomes[0])
             subscription.wait(left)
 
 
@@ -87,12 +87,12 @@ def wait_for_any(
 
 def ended_runs(store: PersistenceAPI, runs: Sequence[str]) -> RunEnds:
     """Those of some runs that are over, as of now."""
-    found = {run.workflow_id: run for run in store.get_runs_by_id([WorkflowId(run) for run in runs])}
+    found = {run.workflow_id: run for run in store.get_outcomes([WorkflowId(run) for run in runs])}
     ended = [_end(store, run) for run in found.values() if run.is_over]
     return RunEnds(ended, [run for run in runs if run not in found])
 
 
-def _end(store: PersistenceAPI, run: RunDefinition) -> RunEnd:
+def _end(store: PersistenceAPI, run: RunOutcome) -> RunEnd:
     return RunEnd(
         run=run.workflow_id,
         workflow=run.workflow_name,

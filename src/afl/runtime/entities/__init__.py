@@ -43,6 +43,7 @@ from afl.runtime.entities.runs import (
     RunDefinition,
     RunnerDefinition,
     RunnerState,
+    RunOutcome,
     labels,
 )
 from afl.runtime.entities.servers import (
@@ -104,6 +105,7 @@ __all__ = [
     "ParentClose",
     "ResourceSource",
     "RunDefinition",
+    "RunOutcome",
     "RunnerDefinition",
     "RunnerState",
     "ScriptCode",

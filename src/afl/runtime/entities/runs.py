@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from afl.runtime.entities.flows import Parameter, UserDefinition, WorkflowDefinition
@@ -22,6 +22,9 @@ class RunnerState:
     CANCELED = "canceled"
     CANCELLED = CANCELED  # its other spelling, for programs that have it
     UNKNOWN = "unknown"
+
+
+_OVER = (RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELED)
 
 
 class ParentClose:
@@ -79,7 +82,7 @@ class RunDefinition:
     @property
     def is_over(self) -> bool:
         """Whether the run ended."""
-        return self.state in (RunnerState.COMPLETED, RunnerState.FAILED, RunnerState.CANCELED)
+        return self.state in _OVER
 
     @property
     def parent(self) -> str:
@@ -90,6 +93,31 @@ class RunDefinition:
     def source(self) -> str:
         """The run that this one was started again, or forked, from; empty if there is none."""
         return self.origin.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class RunOutcome:
+    """Of a run, only what who waits for its end is told."""
+
+    workflow_id: str
+    workflow_name: str
+    state: str
+    outputs: dict[str, Any]
+    error: dict[str, Any] | None
+    reason: str
+    created: int
+    updated: int
+    ended: int
+
+    @classmethod
+    def of(cls, run: RunDefinition) -> RunOutcome:
+        """That of a run."""
+        return cls(*(getattr(run, each.name) for each in fields(cls)))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run ended."""
+        return self.state in _OVER
 
 
 def labels(tags: Mapping[str, str]) -> list[str]:

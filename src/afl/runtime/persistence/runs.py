@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from afl.runtime.entities import RunDefinition, RunnerDefinition
+from afl.runtime.entities import RunDefinition, RunnerDefinition, RunOutcome
 from afl.runtime.types import WorkflowId
 
 
@@ -46,8 +46,8 @@ class RunStore(Protocol):
     def find_runs(self, wanted: RunFilter = ANY_RUN) -> list[RunDefinition]:
         """The newest runs that match, newest first, inputs left out."""
 
-    def get_runs_by_id(self, workflow_ids: Sequence[WorkflowId]) -> list[RunDefinition]:
-        """Those of these runs that are there, in one round trip, in any order, inputs left out."""
+    def get_outcomes(self, workflow_ids: Sequence[WorkflowId]) -> list[RunOutcome]:
+        """Those of these runs that are there, in one round trip, in any order."""
 
     def insert_run(self, run: RunDefinition) -> bool:
         """Store a new run that nobody holds, for any evaluator to begin; False if there is one of that id."""

@@ -16,6 +16,7 @@ from afl.runtime.entities import (
     RunDefinition,
     RunnerDefinition,
     RunnerState,
+    RunOutcome,
     TaskHold,
     TaskState,
     child_via,
@@ -93,10 +94,10 @@ class RunCollection(RunListCollection):
                 found.append({"$expr": {word: [took, bound]}})
         return found
 
-    def get_runs_by_id(self, workflow_ids: Sequence[WorkflowId]) -> list[RunDefinition]:
+    def get_outcomes(self, workflow_ids: Sequence[WorkflowId]) -> list[RunOutcome]:
         named = {"uuid": {"$in": list(workflow_ids)}}
         found = self._all("runs", named, projection={"inputs": 0}) if workflow_ids else []
-        return [run_from(each) for each in found]
+        return [RunOutcome.of(run_from(each)) for each in found]
 
     def insert_run(self, run: RunDefinition) -> bool:
         document = {**run_document(run), "lease_until": 0}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from dataclasses import asdict, fields, replace
 from operator import attrgetter
@@ -9,7 +10,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Row
-from afl.runtime.entities import RunDefinition, RunnerDefinition
+from afl.runtime.entities import RunDefinition, RunnerDefinition, RunOutcome
 from afl.runtime.errors import StepFailure
 from afl.runtime.persistence.changes import EventDefinition
 from afl.runtime.states import StepState
@@ -216,6 +217,15 @@ def run_from(row: Row) -> RunDefinition:
     except ValueError as error:
         run.unreadable = f"run {run.workflow_id} cannot be read: {error}"
     return run
+
+
+def outcome_from(row: Row) -> RunOutcome:
+    """The outcome of a row, without outputs or error that cannot be read."""
+    outputs, error = dict[str, Any](), None
+    with contextlib.suppress(ValueError):
+        outputs = codec.decode_map(row["outputs"])
+        error = codec.decode_map(row["error"]) if row["error"] else None
+    return RunOutcome(**{**row, "outputs": outputs, "error": error})
 
 
 def read_inputs(run: RunDefinition, text: str) -> None:

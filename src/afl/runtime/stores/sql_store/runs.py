@@ -16,6 +16,7 @@ from afl.runtime.entities import (
     RunDefinition,
     RunnerDefinition,
     RunnerState,
+    RunOutcome,
     attempt_of,
     child_via,
     labels,
@@ -31,7 +32,7 @@ from afl.runtime.persistence.topics import (
     tasks_topic,
 )
 from afl.runtime.stores.sql_store.history import append_run_event
-from afl.runtime.stores.sql_store.rows import read_inputs, run_from, run_params, runner_from
+from afl.runtime.stores.sql_store.rows import outcome_from, read_inputs, run_from, run_params, runner_from
 from afl.runtime.stores.sql_store.tables import Q, Tables
 from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
 from afl.runtime.stores.sql_store.tasks import lock_keys, promote
@@ -49,9 +50,9 @@ class RunTables(Tables):
     def get_runs(self, *, state: str | None = None, limit: int = 100) -> list[RunDefinition]:
         return [run_from(row) for row in self.database.select(Q.get_runs, state=state, limit=limit)]
 
-    def get_runs_by_id(self, workflow_ids: Sequence[WorkflowId]) -> list[RunDefinition]:
-        rows = self.database.select(Q.get_runs_by_id, ids=list(workflow_ids)) if workflow_ids else []
-        return [run_from(row) for row in rows]
+    def get_outcomes(self, workflow_ids: Sequence[WorkflowId]) -> list[RunOutcome]:
+        rows = self.database.select(Q.get_outcomes, ids=list(workflow_ids)) if workflow_ids else []
+        return [outcome_from(row) for row in rows]
 
     def insert_run(self, run: RunDefinition) -> bool:
         return self.notifying(lambda tx, notifications: self.insert_run_in(tx, notifications, run))

@@ -848,8 +848,9 @@ insert into afl_runs (
 -- name: started_run
 select r.workflow_name, r.program_hash, r.created, r.parent_step, coalesce(i.inputs, '{}') as inputs
 from afl_runs r left join afl_inputs i on i.workflow_id = :workflow_id where r.workflow_id = :workflow_id
--- name: get_runs_by_id
-select r.*, '{}' as inputs from afl_runs r where r.workflow_id {in:ids}
+-- name: get_outcomes
+select workflow_id, workflow_name, state, outputs, error, reason, created, updated, ended from afl_runs
+where workflow_id {in:ids}
 -- name: insert_run
 insert into afl_runs (
     workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations, waiting,
