@@ -34,7 +34,7 @@ class AnthropicClientModel:
         """The reply; ModelError if there is none."""
         model = self.resolve(request.model)
         given = _parameters(request, model)
-        used = Usage()
+        used, begun = Usage(), False
         try:
             if on_text is None and request.max_tokens <= _LONG_REPLY:
                 return _reply(self._client.messages.create(**given), model)
@@ -43,10 +43,14 @@ class AnthropicClientModel:
                     if event.type == "message_start":
                         used = _usage(getattr(event.message, "usage", None))
                     elif event.type == "text" and on_text is not None:
+                        begun = True
                         on_text(event.text)
                 return _reply(stream.get_final_message(), model)
         except anthropic.AnthropicError as error:
-            raise _failure(error, model, used) from error
+            failed = _failure(error, model, used)
+            if isinstance(failed, ModelUnavailable):
+                failed.broke_off = begun
+            raise failed from error
 
 
 def _parameters(request: Request, model: str) -> dict[str, Any]:

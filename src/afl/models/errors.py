@@ -33,11 +33,22 @@ class RequestTooLong(ModelRejected, hint="Give the model less to read, or use on
 
 
 class ModelUnavailable(ModelError, hint="Try again later, or give the facet a `Retry`."):
-    """No answer, after all retries. `retry_after` is how long to wait before the next call, in seconds."""
+    """No answer, after all retries. `retry_after` is how long to wait before the next call, in seconds.
 
-    def __init__(self, message: str, *, retry_after: float | None = None, usage: Usage | None = None) -> None:
+    `broke_off`: it had begun to answer, and some of that was given to `on_text`, so the call was not repeated.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retry_after: float | None = None,
+        usage: Usage | None = None,
+        broke_off: bool = False,
+    ) -> None:
         super().__init__(message, usage=usage)
         self.retry_after = retry_after
+        self.broke_off = broke_off
 
 
 class AnswerError(ModelError, hint="State more clearly in the prompt or the doc comment what you want."):

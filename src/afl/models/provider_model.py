@@ -5,8 +5,8 @@
 
 Needs the extra of the provider: `anthropic`, `openai` (also for local servers) or `google`. Retries are those of the
 provider's own client: what is refused for load (429), or fails on the other side (5xx) or on the way, is sent again
-after the time that the provider asks for, else after a growing one. What fails in the middle of a stream is not: words
-of it may have been shown already.
+after the time that the provider asks for, else after a growing one. So is what breaks off in the middle of a stream,
+unless words of it were given to `on_text`: then the caller decides (`ModelUnavailable.broke_off`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ import re
 import threading
 import time
 from collections.abc import AsyncIterator, Mapping
+from dataclasses import replace
 from queue import SimpleQueue
 from typing import Any, cast
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.errors import MissingExtraError, pip_install
-from afl.models.errors import ModelRejected, ModelUnavailable
+from afl.models.errors import ModelError, ModelRejected, ModelUnavailable
 from afl.models.messages import Reply, Request, files_in
 from afl.models.model import OnText
 from afl.models.naming import full_name, is_address, split_address
@@ -111,7 +112,9 @@ class ProviderModel:
         """The reply. `on_text` is called on the thread of the caller."""
         settings = request.settings.over(self._settings)
         model = self._model(request.model, settings.fallback)
-        call = _Call(model, request, settings, self.resolve(request.model), self.key)
+        call = _Call(
+            model, request, settings, self.resolve(request.model), self.key, shown=on_text is not None
+        )
         if not _streams(model) or (on_text is None and request.max_tokens <= _LONG_REPLY):
             reply = run(call.at_once())
             if on_text is not None and reply.text:
@@ -168,7 +171,14 @@ class _Call:
     """One request, on the loop of the providers."""
 
     def __init__(
-        self, model: PydanticModel, request: Request, settings: ModelSettings, name: str, key: str
+        self,
+        model: PydanticModel,
+        request: Request,
+        settings: ModelSettings,
+        name: str,
+        key: str,
+        *,
+        shown: bool,
     ) -> None:
         self._model = model
         self._asked: dict[str, Any] = {
@@ -180,11 +190,14 @@ class _Call:
         self._key = key
         # of content that it does not take a provider's class raises almost anything
         self._raised = (Exception,) if files_in(request) else RAISED
-        self._tries = 0  # again, here: the client of Google does not heed when its server wants to be asked
+        retries = RETRIES if settings.max_retries is None else settings.max_retries
+        self._stream_retries = 0 if shown else retries
+        self._retries = 0  # here: the client of Google does not heed when its server wants to be asked
         if model.system in _HEEDLESS:
-            self._tries = RETRIES if settings.max_retries is None else settings.max_retries
+            self._retries = retries
             self._asked["model_settings"]["max_retries"] = 0
         self._failures = 0
+        self._used = Usage()  # by streams that broke off
         self._until = None if settings.timeout is None else time.monotonic() + settings.timeout
 
     async def at_once(self) -> Reply:
@@ -192,7 +205,7 @@ class _Call:
             try:
                 return self._reply(await model_request(self._model, **self._asked))
             except self._raised as error:
-                if await self._may_try_again(error):
+                if await self._may_try_again(wait_before_again(error), self._retries):
                     continue
                 let_go(error)
                 raise failure(error, self._name, Usage(), self._key) from error
@@ -219,21 +232,25 @@ class _Call:
                 finally:
                     used = usage_of(stream.usage)
                 response = stream.get()
-                if _ended_early(response):
-                    raise ModelUnavailable(f"{self._name} broke off: the stream ended early", usage=used)
-                return self._reply(response)
-        except ModelUnavailable:
-            raise
+                if not _ended_early(response):
+                    return self._reply(response)
+                failed: ModelError = ModelUnavailable(f"{self._name} broke off: the stream ended early")
+                cause = None
         except self._raised as error:
-            if not begun and await self._may_try_again(error):
+            if not begun and await self._may_try_again(wait_before_again(error), self._retries):
                 return None
             let_go(error)
-            raise failure(error, self._name, used, self._key) from error
+            failed, cause = failure(error, self._name, used, self._key), error
+        failed.usage = self._used = self._used + used
+        if begun and isinstance(failed, ModelUnavailable):
+            if await self._may_try_again(failed.retry_after or 0.0, self._stream_retries):
+                return None
+            failed.broke_off = True
+        raise failed from cause
 
-    async def _may_try_again(self, error: BaseException) -> bool:
-        """Whether to ask again, after the time that the provider wants, else a growing one."""
-        wait = wait_before_again(error)
-        if wait is None or self._failures >= self._tries:
+    async def _may_try_again(self, wait: float | None, retries: int) -> bool:
+        """Whether to ask again, after the time that the provider wants, else (0) a growing one; None: no."""
+        if wait is None or self._failures >= retries:
             return False
         self._failures += 1
         wait = wait or _BACKOFF.delay(self._failures)
@@ -248,7 +265,8 @@ class _Call:
     def _reply(self, response: ModelResponse) -> Reply:
         provider, model = response.provider_name, response.model_name
         name = full_name(provider, model) if provider and model else model or self._name
-        return reply_of(response, name)
+        reply = reply_of(response, name)
+        return replace(reply, usage=self._used + reply.usage)
 
 
 def settings_of(settings: ModelSettings, max_tokens: int, model: PydanticModel) -> PydanticSettings:

@@ -8,9 +8,9 @@ import pytest
 from support.turns_office import Place, last_text, office, results_in, run, told_first, until, wants
 
 from afl.models import ModelRejected, Request
-from afl.models.errors import RequestTooLong
+from afl.models.errors import ModelUnavailable, RequestTooLong
 from afl.models.scripted import Scripted
-from afl.turns.statuses import TaskStatus
+from afl.turns.statuses import StepStatus, TaskStatus
 from afl.turns.store.steps import read_steps
 from afl.turns.tools.local import local_tool
 from afl.turns.worker.services import WorkerLimits
@@ -171,6 +171,43 @@ def test_a_turn_that_reads_too_much_says_how_to_read_less(place: Place) -> None:
             assert got.error_code == "model_error"
             assert got.error is not None and got.error.startswith("prompt is too long; ")
             assert 'history={"tokens": ...}' in got.error
+
+    run(work)
+
+
+def test_a_model_that_breaks_off_is_asked_again_in_the_next_step(place: Place) -> None:
+    breaks = ModelUnavailable("it broke off", retry_after=0.001, broke_off=True)
+    replies: list[Scripted] = [breaks, breaks, "Twelve meters."]
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(lambda request: replies.pop(0))
+            await there.agents.define("ada")
+            got = await there.agents.ask("ada", "go")
+            assert (got.status, got.text) == (TaskStatus.SUCCESS, "Twelve meters.")
+            steps = there.read(lambda tx: read_steps(tx, there.project, got.agent_turn_id))
+            assert [(step.status, step.error) for step in steps] == [
+                (StepStatus.FAILED, "it broke off"),
+                (StepStatus.FAILED, "it broke off"),
+                (StepStatus.COMPLETED, None),
+            ]
+
+    run(work)
+
+
+def test_a_model_that_always_breaks_off_fails_the_turn(place: Place) -> None:
+    asked: list[Request] = []
+
+    def breaks(request: Request) -> ModelUnavailable:
+        asked.append(request)
+        return ModelUnavailable("it broke off", retry_after=0.001, broke_off=True)
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(breaks)
+            await there.agents.define("ada")
+            got = await there.agents.ask("ada", "go")
+            assert (got.error_code, got.error, len(asked)) == ("model_error", "it broke off", 5)
 
     run(work)
 

@@ -167,6 +167,26 @@ def test_a_stream_that_breaks_off(opened: Opened, by: Any, said: str) -> None:
     assert len(api.requests) == 1  # words of it were shown
 
 
+@pytest.mark.parametrize("by", ["error", "garbage", "cut", "end"])
+def test_a_stream_that_breaks_off_unseen_is_asked_for_again(
+    opened: Opened, by: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sleep(seconds: float, *result: Any) -> None:
+        pass
+
+    monkeypatch.setattr("anyio.sleep", sleep)
+    model, api = opened(
+        Fault(500, "oh", broken_off="A whale is about twelve meters", by=by), "Twelve meters."
+    )
+    reply = model.complete(replace(HELLO, max_tokens=20_000))
+    assert (reply.text, len(api.requests)) == ("Twelve meters.", 2)
+
+    model, api = opened(Fault(500, "oh", broken_off="A whale is about twelve meters", by=by))
+    with pytest.raises(ModelUnavailable):
+        model.complete(replace(HELLO, max_tokens=20_000, settings=ModelSettings(max_retries=0)))
+    assert len(api.requests) == 1
+
+
 def test_a_stream_that_ends_early(opened: Opened) -> None:
     model, _ = opened(Fault(500, broken_off="A whale is about twelve meters", by="end"))
     with pytest.raises(ModelUnavailable, match="broke off: the stream ended early"):

@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.models import ModelError, Reply
-from afl.models.errors import RequestTooLong
+from afl.models.errors import ModelUnavailable, RequestTooLong
 from afl.models.messages import StopReason
 from afl.turns.budgets.accounts import BudgetSpent
 from afl.turns.cardbox.cards import NewCard
@@ -71,6 +72,8 @@ from afl.turns.worker.turn_state import CallTools, EndWithResult, Settle, TurnSt
 
 _READ_LESS = 'to read less of its session, give the agent history={"tokens": ...}'
 CONTENT_UNAVAILABLE = "content_unavailable"
+_RETRIES = 4  # of a reply that breaks off
+_BACKOFF = Backoff(0.5, cap=8.0)
 
 
 class TurnRun:
@@ -79,6 +82,7 @@ class TurnRun:
     def __init__(self, services: WorkerServices, state: TurnState) -> None:
         self._services = services
         self._state = state
+        self._retries = 0
         self.has_ended = False
 
     async def run(self) -> None:
@@ -125,6 +129,8 @@ class TurnRun:
         try:
             reply = await call_model(self._services, state)
         except ModelError as error:
+            if isinstance(error, ModelUnavailable) and error.broke_off and self._retries < _RETRIES:
+                return await self._ask_again(error)
             why = f"{error}; {_READ_LESS}" if isinstance(error, RequestTooLong) else str(error)
             step = StepEnd(state.step_id, StepStatus.FAILED, error=why)
             return await self._finish(failure(state, writer, "model_error", why, step))
@@ -134,6 +140,7 @@ class TurnRun:
         except BudgetSpent as error:
             step = StepEnd(state.step_id, StepStatus.FAILED, error=str(error))
             return await self._finish(failure(state, writer, BUDGET_EXCEEDED, str(error), step))
+        self._retries = 0
         thought = writer.thought(reply)
         end = StepEnd(state.step_id, metadata=usage_metadata(reply, self._services.prices))
         if thought.tool_calls:
@@ -143,6 +150,14 @@ class TurnRun:
         if reply.stop_reason == StopReason.REFUSAL:
             return await self._finish(refused_by_model(state, writer, reply, thought, end))
         return await self._answered(reply, thought, end)
+
+    async def _ask_again(self, error: ModelUnavailable) -> StepOutcome | None:
+        """The model broke off in the midst of its reply: the step fails, and the next one asks it again."""
+        self._retries += 1
+        await asyncio.sleep(error.retry_after or _BACKOFF.delay(self._retries))
+        return await self._commit(
+            StepResult((), StepEnd(self._state.step_id, StepStatus.FAILED, error=str(error)))
+        )
 
     async def _answered(self, reply: Reply, thought: NewCard, end: StepEnd) -> StepOutcome | None:
         """Text without calls is the deliverable, unless a result was asked for or the profile requires another end."""
