@@ -8,7 +8,7 @@ from pathlib import Path
 CLIENT = Path(__file__).parents[1] / "src/afl/client"
 NOTE = "# Generated from {source} by `make docs`; change that file.\n"
 _WORDS = (
-    (r"\basync (def|with|for) ", r"\1 "),
+    (r"\basync (def|with|for)\b", r"\1"),
     (r"\bawait ", ""),
     (r"\bAsyncIterator\b", "Iterator"),
     (r"\bAsync(Client|RunHandle|Calls|Turns|Session|Fleet|Messages)\b", r"\1"),

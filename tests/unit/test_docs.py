@@ -172,7 +172,10 @@ def test_the_examples_of_a_page(
             code = compile(example.text, where, "exec", dont_inherit=True)
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(subprocess, "Popen", popen)
+                patch.setattr(sys, "path", [str(tmp_path), *sys.path])
                 exec(code, {"__name__": "example"})
+            for file in tmp_path.glob("*.py"):  # another page may have one of that name
+                sys.modules.pop(file.stem, None)
         elif example.kind == "console":
             run_commands(example, where, afl, background)
         ran += 1

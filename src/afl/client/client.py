@@ -138,7 +138,7 @@ class Client:
         name: str = "",
         shutdown_seconds: float = 30,
     ) -> Worker:
-        """A worker in this process, until its `async with` block exits.
+        """A worker in this process, until its `with` block exits.
 
         `handlers` are a map of functions by facet name, a function marked with @handler, an object with marked
         methods, a module, or a list of these. Without any it only evaluates runs, for workers elsewhere. At most
