@@ -302,6 +302,30 @@ def test_an_agent_that_would_wait_for_itself_is_refused(place: Place) -> None:
     run(work)
 
 
+def test_an_agent_that_waits_for_the_one_that_asks_it_is_refused(place: Place) -> None:
+    """ada waits for bob, bob for carl, and carl would wait for ada."""
+    next_ones = {"ada": "bob", "bob": "carl", "carl": "ada"}
+
+    def answer(request: Request) -> Scripted:
+        answered = results_in(request)
+        return (
+            answered[0]
+            if answered
+            else wants(("fork_join", {"tasks": [task(next_ones[request.system], "more", "reuse")]}))
+        )
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(answer)
+            for name in next_ones:
+                await there.agents.define(name, name, **ANYONE)
+            got = await there.agents.ask("ada", "go")
+            assert "ada would wait for itself" in got.text
+            assert there.count("state.pmo_batches") == 2
+
+    run(work)
+
+
 def test_the_model_reads_what_succeeded_and_why_the_rest_did_not(place: Place) -> None:
     tasks = [task("writer", "quick"), task("writer", "fail")]
 

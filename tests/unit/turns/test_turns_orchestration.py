@@ -67,7 +67,7 @@ def test_every_builtin_has_a_schema_of_an_object() -> None:
 
 def test_a_request_is_typed() -> None:
     request = read_request(ForkJoin, {"tasks": [assignment("writer")]}, "fork_join")
-    assert checked_fork(request, "ada").tasks == [Assignment("new", "writer", "do it")]
+    assert checked_fork(request, ["ada"]).tasks == [Assignment("new", "writer", "do it")]
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_a_request_that_does_not_fit(arguments: dict[str, Any]) -> None:
 )
 def test_a_fork_that_cannot_be_done(arguments: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="fork_join"):
-        checked_fork(read_request(ForkJoin, arguments, "fork_join"), "ada")
+        checked_fork(read_request(ForkJoin, arguments, "fork_join"), ["ada"])
 
 
 def tasks(*statuses: str) -> list[BatchTask]:

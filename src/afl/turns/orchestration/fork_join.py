@@ -19,7 +19,7 @@ from afl.turns.cardbox.deliverable import deliverable_text
 from afl.turns.context import TurnContext
 from afl.turns.intents import AddressIntent, JoinIntent, ReportIntent
 from afl.turns.message import Message
-from afl.turns.model import TurnRef
+from afl.turns.model import Head, TurnRef
 from afl.turns.orchestration.builtins import AUTHOR, BuiltinResult, record_call
 from afl.turns.orchestration.child import Child, ChildSource, Q, assign, checked_child
 from afl.turns.orchestration.requests import DEADLINE_SECONDS, ForkJoin, checked_fork, read_request
@@ -41,7 +41,7 @@ _CANCELED = "it was stopped since another task failed (fail_fast)"
 def fork(tx: Transaction, source: ChildSource, arguments: Mapping[str, Any]) -> BuiltinResult:
     """Enqueue the children of a batch; a failed outcome when one of them is refused."""
     try:
-        request = checked_fork(read_request(ForkJoin, arguments, FORK_JOIN), source.head.agent_id)
+        request = checked_fork(read_request(ForkJoin, arguments, FORK_JOIN), _waiting(tx, source.head))
         children = [checked_child(tx, source, task) for task in request.tasks]
     except InputError as error:
         record_call(tx, source, FORK_JOIN)
@@ -52,6 +52,12 @@ def fork(tx: Transaction, source: ChildSource, arguments: Mapping[str, Any]) -> 
     for index, child in enumerate(children):
         signals += _add_task(tx, source, batch, index, child)
     return BuiltinResult(None, signals, deadline_ms + GRACE_MS)
+
+
+def _waiting(tx: Transaction, head: Head) -> list[str]:
+    """The agent that forks, and those that wait for its turn, and for theirs."""
+    rows = tx.all(Q.waiting_ancestors, project=head.project_id, turn=head.active_agent_turn_id)
+    return [head.agent_id, *(row["agent_id"] for row in rows)]
 
 
 def _add_batch(tx: Transaction, source: ChildSource, request: ForkJoin, deadline_ms: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -105,8 +105,8 @@ def read_request(kind: type[R], arguments: Mapping[str, Any], tool: str) -> R:
         raise InputError(f"{tool}: {error}") from error
 
 
-def checked_fork(request: ForkJoin, caller: str) -> ForkJoin:
-    """The request of an agent; InputError if it cannot be done."""
+def checked_fork(request: ForkJoin, waiting: Collection[str]) -> ForkJoin:
+    """The request; InputError if it cannot be done. `waiting`: the agents that would wait for its end."""
     if not 1 <= len(request.tasks) <= MAX_TASKS:
         raise InputError(f"fork_join: {len(request.tasks)} tasks; expected 1 to {MAX_TASKS}")
     if request.deadline_seconds is not None and not request.deadline_seconds > 0:
@@ -114,11 +114,12 @@ def checked_fork(request: ForkJoin, caller: str) -> ForkJoin:
     reused = [task.target_ref for task in request.tasks if task.target_strategy == "reuse"]
     if len(set(reused)) < len(reused):
         raise InputError("fork_join: two tasks reuse the same agent; one agent has one turn at a time")
-    if caller in reused:
-        raise InputError(
-            f"fork_join: {caller} would wait for itself, and one agent has one turn at a time; "
-            "use the strategy new or clone"
-        )
+    for agent in waiting:
+        if agent in reused:
+            raise InputError(
+                f"fork_join: {agent} would wait for itself, and one agent has one turn at a time; "
+                "use the strategy new or clone"
+            )
     return request
 
 

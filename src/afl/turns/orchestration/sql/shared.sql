@@ -26,6 +26,21 @@ insert into {schema:state}pmo_batch_tasks (
 -- name: batch_of_turn
 select batch_id from {schema:state}pmo_batch_tasks where project_id = :project and current_agent_turn_id = :turn
 
+-- name: waiting_ancestors
+with recursive waiting (agent_id, turn_id) as (
+    select b.parent_agent_id, b.parent_agent_turn_id
+    from {schema:state}pmo_batch_tasks t
+    join {schema:state}pmo_batches b on b.project_id = t.project_id and b.batch_id = t.batch_id
+    where t.project_id = :project and t.current_agent_turn_id = :turn and b.status = 'running'
+    union
+    select b.parent_agent_id, b.parent_agent_turn_id
+    from waiting w
+    join {schema:state}pmo_batch_tasks t on t.project_id = :project and t.current_agent_turn_id = w.turn_id
+    join {schema:state}pmo_batches b on b.project_id = t.project_id and b.batch_id = t.batch_id
+    where b.status = 'running'
+)
+select distinct agent_id from waiting
+
 -- name: lock_batch
 select project_id, batch_id, parent_agent_id, parent_agent_turn_id, parent_tool_call_id, parent_turn_epoch,
     parent_channel_id, status, metadata, case when deadline_at < {now} then 1 else 0 end as expired
