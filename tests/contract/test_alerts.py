@@ -23,6 +23,7 @@ from afl.runtime.persistence.alerts import AlertStore, FailedRun
 from afl.runtime.recovery import sweep
 from afl.runtime.stores.alert_store import alert_store
 from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.types import WorkflowId
 
 SOURCE = """namespace shop {
     event facet Check(amount: Double, payee: String) => (ok: Boolean)
@@ -122,6 +123,28 @@ def test_a_failed_run_is_sent_once_and_again_if_it_fails_again(
     runs.resume(store, started, handlers=HANDLERS)
     alerts.look()
     assert inbox.take() == [text]
+
+
+def test_a_run_whose_budget_is_used_up_is_sent_once_for_each_budget(
+    store: PersistenceAPI, inbox: AlertInbox
+) -> None:
+    alerts = at_work(store, inbox.address())
+    waiting = WorkflowId(run(store, "Read"))
+    inbox.take()
+    for budget in ("budget of 5 USD is used up: 5.01 USD", "budget of 9 USD is used up: 9.2 USD"):
+        store.pause_run(waiting, budget)
+        alerts.look()
+        alerts.look()
+        *_, (title, text) = inbox.take()
+        assert (title, text) == (
+            "Run paused: shop.Read",
+            f"The {budget}\nRun {waiting} of shop.Read\n"
+            f"To continue it: afl unpause {waiting} --budget-usd N\nafl show {waiting}",
+        )
+        store.unpause_run(waiting)
+    store.pause_run(waiting, "by an operator")
+    alerts.look()
+    assert inbox.take() == []
 
 
 def test_several_at_once_are_one_message(store: PersistenceAPI, inbox: AlertInbox) -> None:

@@ -12,7 +12,7 @@ from afl.kernel.bounds import cut
 from afl.kernel.clock import wall_ms
 from afl.operations.people.questions import Approval
 from afl.operations.spans import left
-from afl.runtime.entities import RunDefinition
+from afl.runtime.entities import RunDefinition, RunnerState
 
 _LISTED = 10
 _LINE = 200
@@ -47,6 +47,10 @@ class Links:
         """What became of the run."""
         return self._page(f"runs/{quote(id, safe='')}") or f"afl show {id}"
 
+    def runs(self) -> str:
+        """All of them."""
+        return self._page("runs") or "afl list"
+
     def failed_runs(self) -> str:
         """All that failed."""
         return self._page("runs?state=failed") or "afl list --state failed"
@@ -68,17 +72,21 @@ def approvals_message(approvals: Sequence[Approval], links: Links) -> Message:
     return Message(f"{len(approvals)} approvals {whom}are waiting", _listed(lines, links.approvals()))
 
 
-def failures_message(runs: Sequence[RunDefinition], links: Links) -> Message:
-    """Of runs that failed."""
+def stopped_message(runs: Sequence[RunDefinition], links: Links) -> Message:
+    """Of runs that failed, or are paused since their budget is used up."""
+    paused = any(run.state == RunnerState.PAUSED for run in runs)
     if len(runs) == 1:
         run, error = runs[0], runs[0].error or {}
         step = f", step {error['step']}" if error.get("step") else ""
         lines = [_error(run, _ERROR), f"Run {run.workflow_id} of {run.workflow_name}{step}"]
         lines += [f"{key}: {value}" for key, value in run.tags.items()]
+        if paused:
+            lines.append(f"To continue it: afl unpause {run.workflow_id} --budget-usd N")
         text = "\n".join([*lines, links.run(run.workflow_id)])
-        return Message(f"Run failed: {_called(run)}", text, is_failure=True)
+        return Message(f"Run {'paused' if paused else 'failed'}: {_called(run)}", text, is_failure=True)
     lines = [f"{_called(each)}: {_error(each, _LINE)} ({links.run(each.workflow_id)})" for each in runs]
-    return Message(f"{len(runs)} runs failed", _listed(lines, links.failed_runs()), is_failure=True)
+    what, rest = ("failed or paused", links.runs()) if paused else ("failed", links.failed_runs())
+    return Message(f"{len(runs)} runs {what}", _listed(lines, rest), is_failure=True)
 
 
 def _approval_text(approval: Approval, links: Links) -> str:
@@ -105,6 +113,8 @@ def _called(run: RunDefinition) -> str:
 
 
 def _error(run: RunDefinition, length: int) -> str:
+    if run.state == RunnerState.PAUSED:
+        return cut(f"The {run.reason}", length)
     error = run.error or {}
     return cut(f"{error.get('error_type', 'Error')}: {error.get('message', 'unknown')}", length)
 

@@ -20,14 +20,16 @@ from afl.kernel.errors import AgentFlowError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
 from afl.operations.alerts.destinations import Destination, read_destinations
-from afl.operations.alerts.messages import Links, Message, approvals_message, failures_message
+from afl.operations.alerts.messages import Links, Message, approvals_message, stopped_message
 from afl.operations.people.questions import Approval, Questions
 from afl.operations.people.tool_calls import ToolCalls
 from afl.operations.spans import DAY, MINUTE, span
 from afl.operations.work.process_lock import take_lock
-from afl.runtime.entities import RunDefinition, child_via
+from afl.runtime.entities import RunDefinition, RunnerState, child_via
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.alerts import AlertStore
+from afl.runtime.persistence.run_lists import Waits
+from afl.runtime.persistence.runs import RunFilter
 from afl.runtime.persistence.topics import ELSEWHERE_TOPIC
 from afl.runtime.stores.alert_store import alert_store
 from afl.runtime.types import StepId, WorkflowId
@@ -38,6 +40,7 @@ _LOCK_MS = MINUTE
 _SECONDS = 5.0
 _APART_SECONDS = 1.0  # several questions that are asked together make one message
 _MOST = 10_000
+_MOST_PAUSED = 1_000  # the newest, which are read at every look
 _OVERLAP_MS = 10 * MINUTE  # clocks of machines may differ so much
 _KEPT_MS = 30 * DAY  # a question that is open for longer is sent once more
 _RETRY_SECONDS = Backoff(5, cap=300)
@@ -57,7 +60,7 @@ def alert_service(store: PersistenceAPI, settings: Settings) -> AlertService | N
 
 @dataclass(frozen=True)
 class Candidate:
-    """What may have to be sent. `group` is whose answer is asked for, empty for a failure; `id` of a task or run."""
+    """What may have to be sent. `group`: who is asked, empty for a run that stopped; `id`: of the task or run."""
 
     subject: str
     group: str
@@ -127,12 +130,21 @@ class AlertService:
         failures = self._known.get_failures(self._since, _MOST)
         found = [*self._questions()]
         found += [Candidate(f"{each.workflow_id}@{each.ended}", "", each.workflow_id) for each in failures]
+        found += [
+            Candidate(f"{each.workflow_id}:{each.reason}", "", each.workflow_id)
+            for each in self._out_of_budget()
+        ]
         with self._writer.one_look():
             sent = [outbox.send(found) for outbox in self._outboxes]
         if all(sent):
             all_seen = len(failures) < _MOST
             self._since = max(self._since, looked - _OVERLAP_MS if all_seen else failures[-1].ended)
         self._known.forget_alerted(looked - _KEPT_MS, _MOST)
+
+    def _out_of_budget(self) -> list[RunDefinition]:
+        """Paused until somebody gives them more. One that used that up as well has another reason."""
+        paused = RunFilter(state=RunnerState.PAUSED, waits=(Waits.BUDGET,), limit=_MOST_PAUSED)
+        return self._store.find_runs(paused)
 
     def _questions(self) -> Iterator[Candidate]:
         for each in self._known.get_questions(_MOST):
@@ -166,10 +178,10 @@ class _Writer:
         ]
         return approvals_message(found, self._links) if found else None
 
-    def failures(self, candidates: Iterable[Candidate]) -> Message | None:
-        """None if none of them is there any more, or only child runs whose failure is for their parents to handle."""
+    def stopped(self, candidates: Iterable[Candidate]) -> Message | None:
+        """None if all of them are gone, go on, or are child runs whose failure is for their parents to handle."""
         found = [each for each in map(self._run, candidates) if each is not None]
-        return failures_message(found, self._links) if found else None
+        return stopped_message(found, self._links) if found else None
 
     def _approval(self, candidate: Candidate) -> Approval | None:
         if candidate.call is not None:
@@ -182,8 +194,13 @@ class _Writer:
     def _run(self, candidate: Candidate) -> RunDefinition | None:
         if candidate.id not in self._runs:
             run = self._store.get_run(WorkflowId(candidate.id))
-            self._runs[candidate.id] = None if run is None or self._is_awaited(run) else run
+            self._runs[candidate.id] = run if run is not None and self._is_for_people(run) else None
         return self._runs[candidate.id]
+
+    def _is_for_people(self, run: RunDefinition) -> bool:
+        if run.state == RunnerState.PAUSED:
+            return True
+        return run.state == RunnerState.FAILED and not self._is_awaited(run)
 
     def _is_awaited(self, run: RunDefinition) -> bool:
         """Whether a step of another run waits, or waited, for this one."""
@@ -213,7 +230,7 @@ class _Outbox:
         if fresh and time.monotonic() < self._due:
             return False
         asked, failed = [each for each in fresh if each.group], [each for each in fresh if not each.group]
-        return self._deliver(asked, self._writer.approvals) and self._deliver(failed, self._writer.failures)
+        return self._deliver(asked, self._writer.approvals) and self._deliver(failed, self._writer.stopped)
 
     def _begin(self, candidates: Sequence[Candidate]) -> None:
         """A new destination is taken to know what is there already."""
