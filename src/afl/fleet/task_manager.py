@@ -209,14 +209,18 @@ class TaskManager:
 
     async def run(self, run: FetchedRun) -> Status:
         """Run a workflow to its end. Everything is reported to the spool; nothing waits for the principal."""
-        await self._stop_earlier(run)
-        over = self._over[run.run_id] = asyncio.Event()
         self._epochs[run.run_id] = run.epoch
+        await self._stop_earlier(run.run_id)
+        if self._epochs.get(run.run_id) != run.epoch:
+            return Status.CANCELED  # it was fetched once more meanwhile
+        over = self._over[run.run_id] = asyncio.Event()
         try:
             return await self._run(run)
         finally:
-            del self._epochs[run.run_id], self._over[run.run_id]
-            self._ended[run.run_id] = (run.epoch, self._spool.next - 1)
+            if self._epochs[run.run_id] == run.epoch:
+                del self._epochs[run.run_id]
+                self._ended[run.run_id] = (run.epoch, self._spool.next - 1)
+            del self._over[run.run_id]
             self._dag_runs.pop(run.run_id, None)
             over.set()
 
@@ -227,11 +231,11 @@ class TaskManager:
             dag_run.stop(status, reason)
         return dag_run is not None
 
-    async def _stop_earlier(self, run: FetchedRun) -> None:
+    async def _stop_earlier(self, run_id: str) -> None:
         """A run that was taken from this agent and assigned to it again must not run twice at a time."""
-        earlier = self._over.get(run.run_id)
+        earlier = self._over.get(run_id)
         if earlier is not None:
-            self.stop(run.run_id, Status.CANCELED, "this run was restarted")
+            self.stop(run_id, Status.CANCELED, "this run was restarted")
             await earlier.wait()
 
     async def _run(self, run: FetchedRun) -> Status:

@@ -224,6 +224,24 @@ def test_a_run_that_is_given_again_ends_its_earlier_self_first() -> None:
     ]
 
 
+def test_a_run_that_is_given_again_twice_meanwhile_runs_once() -> None:
+    async def running() -> list[Record]:
+        spool = ListSpool()
+        manager = TaskManager(cast(Spool, spool), 2, TaskResources(grace=0.5))
+        begun = asyncio.Event()
+        spool.received.append(lambda record: begun.set() if record.seq == 4 else None)
+        first = asyncio.create_task(manager.run(fetched(workflow(a=command("sleep", "600")))))
+        await begun.wait()
+        again = fetched(workflow(a=command("true")))
+        later = [manager.run(msgspec.structs.replace(again, epoch=epoch)) for epoch in (2, 3)]
+        assert await asyncio.gather(first, *later) == [Status.CANCELED, Status.CANCELED, Status.COMPLETED]
+        assert dict(manager.held) == {"run": 3}
+        return spool.records
+
+    runs = [record for record in asyncio.run(running()) if isinstance(record, RunRecord)]
+    assert {record.epoch for record in runs} == {1, 3}
+
+
 def test_a_defect_of_the_agent_ends_the_run(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
