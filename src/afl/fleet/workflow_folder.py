@@ -72,11 +72,22 @@ class WorkflowFolder:
         self._index(found)
         return before != (self._workflows, self._problems)
 
+    def is_current(self, name: str) -> bool:
+        """Whether the workflow of this id is known, and its file is as it was read."""
+        workflow = self._workflows.get(name)
+        entry = None if workflow is None else self._entries.get(workflow.path)
+        if workflow is None or entry is None:
+            return False
+        try:
+            return entry.stamp == _stamp(os.stat(workflow.path))
+        except OSError:  # it was deleted
+            return False
+
     def _folder_problems(self) -> bool:
         return any(problem.path not in self._entries for problem in self._problems)
 
     def _entry(self, path: str, status: os.stat_result) -> _Entry:
-        stamp: Stamp = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
+        stamp = _stamp(status)
         known = self._entries.get(path)
         if known is not None and known.stamp == stamp:
             return known
@@ -123,6 +134,10 @@ class WorkflowFolder:
                 workflows[workflow.id] = workflow
         self._workflows = MappingProxyType(dict(sorted(workflows.items())))
         self._problems = tuple(problems)
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino, status.st_dev)
 
 
 def _files(

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 
+from afl.fleet.principal.catalog import Catalog
 from afl.fleet.workflow_folder import WorkflowFolder, workflow_id
 
 GOOD = "name: {name}\ntasks: {{a: {{name: A, config: !Subprocess {{cmd: 'true'}}}}}}\n"
@@ -119,3 +121,25 @@ def test_a_file_written_twice_in_one_tick_is_seen(tmp_path: Path) -> None:
     os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
     assert folder.refresh()
     assert folder.workflows["a"].name == "two"
+
+
+def test_what_is_started_is_the_file_as_it_is_now(tmp_path: Path) -> None:
+    async def find(catalog: Catalog) -> str | None:
+        found = await catalog.find("a")
+        return None if found is None else found.name
+
+    async def body() -> None:
+        catalog = Catalog(tmp_path)
+        path = write(tmp_path / "a.yml", "one")
+        age(path)
+        assert await find(catalog) == "one"
+        write(path, "two")
+        assert await find(catalog) == "two"
+        path.write_text("name: [")
+        assert await find(catalog) is None
+        write(path, "three")
+        assert await find(catalog) == "three"
+        path.unlink()
+        assert await find(catalog) is None
+
+    asyncio.run(body())

@@ -28,7 +28,7 @@ def _nobody() -> None:
 
 
 class Catalog:
-    """Reads the folder off the event loop. The folder is read once more before an unknown workflow is refused."""
+    """Reads the folder off the event loop. A workflow is read again before it is started if its file has changed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = WorkflowFolder(folder)
@@ -76,9 +76,11 @@ class Catalog:
             return changed
 
     async def find(self, workflow_id: str) -> Workflow | None:
-        if workflow_id not in self.workflows:
+        """The workflow as its file is now."""
+        if not await asyncio.to_thread(self._folder.is_current, workflow_id):
             await self.refresh()
-        return self.workflows.get(workflow_id)
+        async with self._guard:  # a refresh in progress has new workflows, and their JSON only at its end
+            return self.workflows.get(workflow_id)
 
     def new_run(
         self, workflow: Workflow, origin: str, params: Mapping[str, Any] | None = None, run_id: str = ""
