@@ -56,7 +56,6 @@ class Attempt:
         self._instance, self._number = instance, number
         self._child: ChildProcess | None = None
         self._reason = ""
-        self._ending: asyncio.Task[None] | None = None
         self._stopped = asyncio.Event()
 
     async def run(self) -> Outcome:
@@ -77,7 +76,7 @@ class Attempt:
             self._reason = reason
             self._stopped.set()
             if self._child is not None:
-                self._ending = asyncio.create_task(self._child.stop(self._instance, self._resources.grace))
+                self._child.stop(self._instance, self._resources.grace)
 
     async def _run(self) -> Outcome:
         output = TaskOutput(self._journal, self._task.name, self._instance)
@@ -94,8 +93,6 @@ class Attempt:
         code = await child.finished()
         if timer is not None:
             timer.cancel()
-        if self._ending is not None:
-            await self._ending
         output.finish()
         return self._outcome(code)
 

@@ -112,6 +112,15 @@ def test_a_polite_task_is_given_time_to_say_goodbye() -> None:
     assert report.last("t").exit_code == 3
 
 
+def test_children_have_time_to_say_goodbye_when_their_shell_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "LINGER_SECONDS", 0.01)
+    polite = 'trap "sleep 0.5; echo goodbye; exit" TERM; echo ready; sleep 600 & wait'
+    program = f"sh -c '{polite}'; echo never"
+    report = run(workflow(t=shell(program)), resources=TaskResources(grace=60), receive=stop_at_first_line)
+    assert report.lines() == ["ready", "goodbye"]
+    assert report.last("t").exit_code == -15
+
+
 def test_a_daemon_that_holds_the_pipes_does_not_hold_the_task() -> None:
     report = run(workflow(t=shell("sleep 600 & echo $!; exit 0")))
     assert report.last("t").status is Status.COMPLETED

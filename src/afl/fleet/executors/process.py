@@ -68,6 +68,7 @@ class ChildProcess:
         self._streams = {1: self._popen.stdout.fileno(), 2: self._popen.stderr.fileno()}
         self._received = {1: 0, 2: 0}
         self._paused = False
+        self._stopping: asyncio.Task[None] | None = None
         self._exited: asyncio.Future[None] = self._loop.create_future()
         self._output_closed: asyncio.Future[None] = self._loop.create_future()
         self._watch_exit()
@@ -82,15 +83,23 @@ class ChildProcess:
     async def finished(self) -> int:
         """The exit code (negative: the signal that ended it), once the process and its group have ended."""
         await self._exited
+        await self._stop_ended()
         await self._drain_output()
         # Until the process is reaped its pid cannot be reused, so this signals no other group.
         send(signal.SIGTERM, [self.group], [])
         code = self._popen.wait()
         await self._end_group(LINGER_SECONDS)
+        await self._stop_ended()
         return code
 
-    async def stop(self, instance: str, grace: float) -> None:
-        """End the process, its group, and every process with the mark of the task: SIGTERM, then SIGKILL."""
+    def stop(self, instance: str, grace: float) -> None:
+        """End the process, its group, and every process with the mark of the task: SIGTERM, then SIGKILL.
+
+        All of them have the grace period, also when the process itself ends before the others.
+        """
+        self._stopping = asyncio.create_task(self._stop(instance, grace))
+
+    async def _stop(self, instance: str, grace: float) -> None:
         send(signal.SIGTERM, [self.group], await asyncio.to_thread(find_marked, [instance]))
         ends = self._loop.time() + grace
         while await asyncio.to_thread(is_alive, self.group, instance):
@@ -98,6 +107,10 @@ class ChildProcess:
                 send(signal.SIGKILL, [self.group], await asyncio.to_thread(find_marked, [instance]))
                 return
             await asyncio.sleep(_LOOK_SECONDS)
+
+    async def _stop_ended(self) -> None:
+        if self._stopping is not None:
+            await self._stopping
 
     async def _drain_output(self) -> None:
         """Read both pipes to their end, or until the time limit after the exit."""
