@@ -29,7 +29,6 @@ _MAX_BUFFERED = 16 * 1024 * 1024  # uncommitted bytes above which the output of 
 _MAX_RECENT = (
     8 * 1024 * 1024
 )  # committed bytes that are kept in memory, to be shipped without reading them again
-_MAX_RECORDS = 1000
 _LARGE = 64 * 1024
 _LAST_ATTEMPTS = 5  # when the agent is about to end
 
@@ -104,9 +103,7 @@ class Spool:
         if self._recent and self._recent[0][0] <= after + 1:
             rows = [row for row in self._recent if row[0] > after]
         else:
-            rows = await self._database.run(
-                "read", lambda tx: next_records(tx, self.name, after, _MAX_RECORDS)
-            )
+            rows = await self._database.run("read", lambda tx: next_records(tx, self.name, after, most_bytes))
         size = 0
         taken: list[bytes] = []
         for _, record in rows:

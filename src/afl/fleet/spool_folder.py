@@ -19,6 +19,7 @@ from afl.kernel.private_files import make_private_folder, open_private
 
 SCHEMA = Schema("afl.fleet", "sql/spool", component="fleet_spool")
 Q = queries("afl.fleet", "sql/spool")
+_MAX_RECORDS = 1000
 
 _held: set[str] = set()  # a process can take its own lock again, so it must know what it holds
 _held_guard = threading.Lock()
@@ -104,7 +105,13 @@ class SpoolFolder:
         return any(row["incarnation"] == incarnation for row in rows)
 
 
-def next_records(tx: Transaction, name: StreamName, after: int, limit: int) -> list[tuple[int, bytes]]:
-    """The records after a number, oldest first."""
-    rows = tx.all(Q.next_records, incarnation=name.incarnation, after=after, limit=limit)
+def next_records(tx: Transaction, name: StreamName, after: int, most_bytes: int) -> list[tuple[int, bytes]]:
+    """The records after a number, oldest first: at least one, and no more than `most_bytes` otherwise."""
+    size, last = 0, after
+    for row in tx.all(Q.next_sizes, incarnation=name.incarnation, after=after, limit=_MAX_RECORDS):
+        size += row["size"]
+        if size > most_bytes and last > after:
+            break
+        last = row["seq"]
+    rows = tx.all(Q.next_records, incarnation=name.incarnation, after=after, last=last)
     return [(row["seq"], row["record"]) for row in rows]

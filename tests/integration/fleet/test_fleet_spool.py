@@ -16,7 +16,7 @@ from support.processes import python
 
 from afl.fleet.messages import Level, LogRecord, RunRecord, Status
 from afl.fleet.spool import Spool
-from afl.fleet.spool_folder import SpoolFolder, StreamName
+from afl.fleet.spool_folder import SpoolFolder, StreamName, next_records
 from afl.kernel.database import Transaction
 from afl.kernel.errors import StoreUnavailable
 
@@ -76,6 +76,21 @@ async def everything(spool: Spool) -> list[int]:
     while not found or found[-1] < spool.durable:
         found += numbers(await spool.batch(found[-1] if found else spool.acked, 10_000))
     return found
+
+
+@pytest.mark.parametrize(("most", "expected"), [(25_000, [1, 2]), (1, [1]), (1_000_000, [1, 2, 3, 4])])
+def test_of_a_backlog_no_more_is_read_than_is_sent(tmp_path: Path, most: int, expected: list[int]) -> None:
+    async def work(spool: Spool) -> None:
+        for _ in range(4):
+            spool.add(record(spool, error="x" * 10_000))
+        while spool.durable < 4:
+            await spool.batch(spool.durable, 1)
+
+    folder = SpoolFolder(tmp_path)
+    with_spool(folder, work)
+    found = folder.database.read(lambda tx: next_records(tx, NAME, 0, most))
+    assert [number for number, _ in found] == expected
+    folder.close()
 
 
 def test_records_come_out_in_order_and_go_when_acknowledged(tmp_path: Path) -> None:

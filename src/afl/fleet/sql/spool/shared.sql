@@ -7,8 +7,13 @@ select incarnation, agent_id from spool_stream order by incarnation
 -- name: append
 insert into spool_record (incarnation, seq, record) values (:incarnation, :seq, :record)
 
+-- name: next_sizes
+select seq, length(record) as size from spool_record
+where incarnation = :incarnation and seq > :after order by seq limit :limit
+
 -- name: next_records
-select seq, record from spool_record where incarnation = :incarnation and seq > :after order by seq limit :limit
+select seq, record from spool_record
+where incarnation = :incarnation and seq > :after and seq <= :last order by seq
 
 -- name: range
 select min(seq) as first, max(seq) as last from spool_record where incarnation = :incarnation
