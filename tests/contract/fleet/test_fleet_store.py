@@ -323,6 +323,18 @@ def test_pages_of_lines(keeper: Keeper) -> None:
     assert [line.payload for line in everything.lines] == every[395:] and not everything.more
 
 
+def test_a_page_of_long_lines_has_fewer_of_them(keeper: Keeper) -> None:
+    lines = [f"{number}" + "x" * 60_000 for number in range(100)]
+    for seq, line in enumerate(lines, start=1):
+        keeper.ship("i", log_record(seq, line))
+    page = keeper.store.read(lambda tx: logs.page(tx, GetLogs(run_id="r", limit=100)))
+    assert page.more and 1 < len(page.lines) < 100
+    rest = keeper.store.read(lambda tx: logs.page(tx, GetLogs(run_id="r", after=page.position)))
+    assert [line.payload for line in (*page.lines, *rest.lines)] == lines and not rest.more
+    last = keeper.store.read(lambda tx: logs.page(tx, GetLogs(run_id="r", last=100)))
+    assert [line.payload for line in last.lines] == lines
+
+
 def test_the_last_lines_and_where_to_go_on(keeper: Keeper) -> None:
     def page(**filters: Any) -> LogPage:
         return keeper.store.read(lambda tx: logs.page(tx, GetLogs(**filters)))
@@ -370,6 +382,8 @@ def test_a_query_of_an_old_peer_reads_block_by_block_and_has_an_end(
     for request in (QueryLogs(), QueryLogs(workflow_id="w"), QueryLogs(workflow_instance_id="r")):
         assert asked(request) == ["5b", "2a", "2b", "3a", "3b", "4a", "4b"]
     assert asked(QueryLogs(end_ms=START_MS + 1)) == ["1a", "1b", "5a", "5b"]
+    monkeypatch.setattr(logs, "_MOST_TEXT", 1)
+    assert asked(QueryLogs()) == ["4b"]
 
 
 def test_lists_of_runs(keeper: Keeper) -> None:

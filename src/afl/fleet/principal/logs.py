@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, islice
+from itertools import groupby
+from typing import TypeVar
 
 import msgspec
 
@@ -18,6 +19,8 @@ from afl.kernel.database import Row, Transaction
 _DAY_MS = 86_400_000
 _FOREVER = 1 << 62
 _MOST_LINES = 10_000
+_PAGE_TEXT = 4 * 1024 * 1024  # characters of the lines in one page: a line may have 64 KiB
+_MOST_TEXT = 64 * 1024 * 1024  # in an answer that no other can continue
 _MOST_QUERIED = 100_000  # lines in one answer to an old peer, which has no paging
 _QUERIED_BLOCKS = 100
 _BLOCKS = 4  # read at a time: a block may hold thousands of lines
@@ -94,20 +97,24 @@ def append(change: Change, blocks: Sequence[Block]) -> None:
 
 
 def query(tx: Transaction, request: QueryLogs, now: int) -> list[str]:
-    """The lines of QUERYLOGS by time, formatted; at most the last `_MOST_QUERIED`, since they are one answer."""
+    """The lines of QUERYLOGS by time, formatted; only the last ones of very many, since they are one answer."""
     end = now if request.end_ms is None else request.end_ms
     start = end - _DAY_MS if request.start_ms is None else request.start_ms
+    shown = _shown_before(tx, request, start, end)
+    return _bounded(shown, _MOST_QUERIED, _MOST_TEXT, len)[::-1]
+
+
+def _shown_before(tx: Transaction, request: QueryLogs, start: int, end: int) -> Iterator[str]:
+    """Newest first."""
     before = 0
-    found: list[str] = []  # newest first
-    while len(found) < _MOST_QUERIED:
+    while True:
         times = {"start": start, "end": end, "before": before, "limit": _QUERIED_BLOCKS}
         rows = _rows_between(tx, request, times)
         for row in rows:
-            found += reversed([frame.shown(request.verbose) for frame in _block(row).frames()])
+            yield from reversed([frame.shown(request.verbose) for frame in _block(row).frames()])
         if len(rows) < _QUERIED_BLOCKS:
-            break
+            return
         end, before = rows[-1]["timestamp_ms"], rows[-1]["position"]
-    return found[:_MOST_QUERIED][::-1]
 
 
 def _rows_between(tx: Transaction, request: QueryLogs, times: dict[str, int]) -> list[Row]:
@@ -128,17 +135,32 @@ def page(tx: Transaction, request: GetLogs) -> LogPage:
     row = tx.one(Q.lines_counted)
     end = max(request.after, row["value"] if row is not None else 0)
     if request.last and not request.after:
-        lines = list(
-            islice(_lines_before(tx, request, instance, end), max(1, min(request.last, _MOST_LINES)))
-        )
-        return LogPage(lines=lines[::-1], position=end, more=False)
-    # One more than requested shows whether there are more.
-    lines = list(islice(_lines_after(tx, request, instance), limit + 1))
-    more = len(lines) > limit
-    lines = lines[:limit]
+        most = max(1, min(request.last, _MOST_LINES))
+        newest = _bounded(_lines_before(tx, request, instance, end), most, _MOST_TEXT, _length)
+        return LogPage(lines=newest[::-1], position=end, more=False)
+    following = _lines_after(tx, request, instance)
+    lines = _bounded(following, limit, _PAGE_TEXT, _length)
+    more = next(following, None) is not None
     # A reader whose filter matches nothing need not scan the same lines again.
     position = lines[-1].position if more else max(end, lines[-1].position if lines else 0)
     return LogPage(lines=lines, position=position, more=more)
+
+
+T = TypeVar("T")
+
+
+def _bounded(items: Iterator[T], most: int, most_text: int, length: Callable[[T], int]) -> list[T]:
+    """The first items: at most so many, and until they have so many characters together."""
+    found: list[T] = []
+    text = 0
+    while len(found) < most and text < most_text and (item := next(items, None)) is not None:
+        found.append(item)
+        text += length(item)
+    return found
+
+
+def _length(line: LogLine) -> int:
+    return len(line.payload)
 
 
 def _lines_after(tx: Transaction, request: GetLogs, instance: str) -> Iterator[LogLine]:
