@@ -71,7 +71,9 @@ def encode_error(error: str | None) -> bytes:
         return b""
     if not isinstance(error, str):
         raise CoordinatorInputError(f"error is a {type(error).__name__}; expected text")
-    return json.dumps(error[:_MAX_ERROR]).encode()
+    # Half a surrogate pair, as in the name of a file that is not text, is not JSON for every reader.
+    text = error[:_MAX_ERROR].encode("utf-8", "backslashreplace").decode()
+    return json.dumps(text).encode()
 
 
 def decode_error(text: bytes) -> str | None:
