@@ -90,9 +90,10 @@ class Attempt:
         if self._resources.reaper is not None:
             self._resources.reaper.started(self._instance, child.group)
         timer = self._limit_time()
-        code = await child.finished()
+        await child.exited
         if timer is not None:
             timer.cancel()
+        code = await child.finished()
         output.finish()
         return self._outcome(code)
 

@@ -128,6 +128,11 @@ def test_a_daemon_that_holds_the_pipes_does_not_hold_the_task() -> None:
     assert eventually(lambda: is_gone(int(daemon)))
 
 
+def test_a_task_that_ended_in_time_did_not_time_out() -> None:
+    report = run(workflow(t=shell("sleep 600 & exit 0", timeout=0.5)))
+    assert (report.last("t").status, report.last("t").error) == (Status.COMPLETED, "")
+
+
 def test_a_daemon_that_left_its_group_is_found_when_the_task_is_ended() -> None:
     program = "setsid sh -c 'echo $$; exec sleep 600' & sleep 600"
     report = run(workflow(t=shell(program)), resources=QUICK, receive=stop_at_first_line)

@@ -69,7 +69,9 @@ class ChildProcess:
         self._received = {1: 0, 2: 0}
         self._paused = False
         self._stopping: asyncio.Task[None] | None = None
-        self._exited: asyncio.Future[None] = self._loop.create_future()
+        self.exited: asyncio.Future[None] = (
+            self._loop.create_future()
+        )  # the process itself; others may be left
         self._output_closed: asyncio.Future[None] = self._loop.create_future()
         self._watch_exit()
         for stream, descriptor in self._streams.items():
@@ -82,7 +84,7 @@ class ChildProcess:
 
     async def finished(self) -> int:
         """The exit code (negative: the signal that ended it), once the process and its group have ended."""
-        await self._exited
+        await self.exited
         await self._stop_ended()
         await self._drain_output()
         # Until the process is reaped its pid cannot be reused, so this signals no other group.
@@ -184,13 +186,13 @@ class ChildProcess:
         def ended() -> None:
             self._loop.remove_reader(descriptor)
             os.close(descriptor)
-            self._exited.set_result(None)
+            self.exited.set_result(None)
 
         self._loop.add_reader(descriptor, ended)
 
     def _wait_in_thread(self) -> None:
         os.waitid(os.P_PID, self._popen.pid, os.WEXITED | os.WNOWAIT)  # it is reaped later, as with a pidfd
-        self._loop.call_soon_threadsafe(self._exited.set_result, None)
+        self._loop.call_soon_threadsafe(self.exited.set_result, None)
 
 
 def _widen(descriptor: int) -> None:
