@@ -18,6 +18,7 @@ from afl.coordination.errors import (
     MessageCoordinatorError,
     PermanentFailure,
 )
+from afl.coordination.keys import queue_name
 from afl.coordination.models import AgentId, FailureType, MessageType, ReceivedMessage
 from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
@@ -56,6 +57,7 @@ class Consumer:
             raise CoordinatorInputError(f"visibility_timeout is {visibility_timeout!r}; expected more than 0")
         self._coordinator = coordinator
         self._agent_id = agent_id
+        self._name = queue_name(agent_id)  # as log lines have it
         self._handler = handler
         self._concurrency = concurrency
         self._visible = visibility_timeout
@@ -138,14 +140,14 @@ class Consumer:
                 CoordinatorStoreError,
             ) as error:  # an error of the server may be temporary too
                 failures += 1
-                _log.warning("%s cannot receive, attempt %d: %s", self._agent_id, failures, error)
+                _log.warning("%s cannot receive, attempt %d: %s", self._name, failures, error)
                 await asyncio.sleep(_RETRIES.delay(failures))
                 continue
             except MessageCoordinatorError:
                 raise
             except Exception:  # one unexpected message must not end the consumer
                 failures += 1
-                _log.exception("%s cannot receive, attempt %d", self._agent_id, failures)
+                _log.exception("%s cannot receive, attempt %d", self._name, failures)
                 await asyncio.sleep(_RETRIES.delay(failures))
                 continue
             failures = 0
@@ -190,7 +192,14 @@ class Consumer:
         except TimeoutError as error:
             await self._answer(received, FailureType.TIMEOUT, error)
         except Exception as error:
-            _log.debug("a handler of %s failed", self._agent_id, exc_info=True)
+            attempt = received.queue_message.delivery_attempts + 1
+            _log.warning(
+                "message %r of %s failed, attempt %d",
+                received.message.message_id,
+                self._name,
+                attempt,
+                exc_info=True,
+            )
             await self._answer(received, FailureType.TRANSIENT, error)
         else:
             await self._finish(received, answer)
@@ -209,7 +218,7 @@ class Consumer:
             if not await self._coordinator.ack(self._agent_id, received.token):
                 _log.warning("%s finished too late: its reservation had ended", message.message_id)
         except MessageCoordinatorError as error:
-            _log.warning("a processed message of %s was not acknowledged: %s", self._agent_id, error)
+            _log.warning("a processed message of %s was not acknowledged: %s", self._name, error)
 
     async def _answer(self, received: ReceivedMessage, failure: FailureType, error: Exception) -> None:
         self._held.discard(received.token)
@@ -217,7 +226,7 @@ class Consumer:
         try:
             await self._coordinator.nack(self._agent_id, received.token, failure, text)
         except MessageCoordinatorError as lost:
-            _log.warning("a failure of %s (%s) was not reported: %s", self._agent_id, text, lost)
+            _log.warning("a failure of %s (%s) was not reported: %s", self._name, text, lost)
 
     async def _keep(self) -> None:
         """Extend the reservations, three times per visibility timeout."""
@@ -231,7 +240,7 @@ class Consumer:
             except Exception as error:
                 known = isinstance(error, MessageCoordinatorError)
                 _log.warning(
-                    "reservations of %s could not be extended: %s", self._agent_id, error, exc_info=not known
+                    "reservations of %s could not be extended: %s", self._name, error, exc_info=not known
                 )
                 continue
             for token, held in zip(tokens, kept, strict=True):

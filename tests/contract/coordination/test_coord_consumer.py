@@ -42,7 +42,7 @@ def test_it_works_on_as_many_at_a_time_as_it_may(office: Office) -> None:
     office(story)
 
 
-def test_what_a_handler_raises_decides(office: Office) -> None:
+def test_what_a_handler_raises_decides(office: Office, caplog: pytest.LogCaptureFixture) -> None:
     tries: list[str] = []
 
     async def handler(received: ReceivedMessage) -> None:
@@ -68,6 +68,8 @@ def test_what_a_handler_raises_decides(office: Office) -> None:
         }
 
     office(story)
+    assert "message 'letter-flaky' of bob:one failed, attempt 2\nTraceback" in caplog.text
+    assert "ValueError: not yet" in caplog.text
 
 
 def test_a_handler_may_take_longer_than_a_reservation(office: Office) -> None:
