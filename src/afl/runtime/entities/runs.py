@@ -95,7 +95,7 @@ class RunDefinition:
         return self.origin.partition("/")[0]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class RunOutcome:
     """Of a run, only what who waits for its end is told."""
 
