@@ -94,7 +94,9 @@ def test_hostile_sources(text: Made) -> None:
     "text",
     [
         repeated(" .a", _STEP + "a", ") }"),
+        repeated(".a", "event facet F(x: Any)\nworkflow W(a: Json) andThen { s = F(x = $.a", ") }"),
         repeated("1+", _STEP, "1) }"),
+        numbered("andThen {{ s{} = F() }}\n", "facet F()\nworkflow W() "),
         repeated("//\n", "/** x */ ", "z"),
         repeated("99999999999999999999, ", _STEP + "[", "]) }"),
         repeated("with G() ", "facet F() "),

@@ -45,11 +45,11 @@ class Blocks:
     def check_body(self, body: Body, scope: Scope, targets: YieldScope | None) -> None:
         """All `andThen` blocks of one owner; they run side by side and do not see each other."""
         parts = clauses(body)
-        names = [_step_names(part) for part in parts] if len(parts) > 1 else [frozenset()]
+        steps = [frozenset(_lines(part.block)) for part in parts]
+        siblings = frozenset().union(*steps)
         for number, part in enumerate(parts):
-            others = [names[n] for n in range(len(parts)) if n != number] if len(parts) > 1 else []
             inner = scope.inner()
-            inner.siblings = frozenset().union(*others)
+            inner.steps, inner.siblings = steps[number], siblings
             self._check_clause(part, inner, targets)
 
     def _check_clause(self, part: AndThenBlock, scope: Scope, targets: YieldScope | None) -> None:
@@ -320,10 +320,6 @@ def _bind(scope: Scope, name: str, kind: Type) -> None:
     if scope.inputs is not None:
         scope.inputs = {**scope.inputs, name: kind}
     scope.bindings[name] = variable(kind)
-
-
-def _step_names(part: AndThenBlock) -> frozenset[str]:
-    return frozenset(one.name for one in part.block.steps if isinstance(one, StepStmt))
 
 
 def _lines(block: Block) -> dict[str, int | None]:

@@ -221,7 +221,7 @@ class Expressions:
         if name == scope.current:
             message = f"Step '{name}' cannot reference step '{name}' which is not defined before it"
             self._context.error(node, "REF_FORWARD_STEP", message, "a step cannot use its own result")
-        elif name not in scope.later and scope.is_sibling(name):
+        elif scope.is_sibling(name):
             message = (
                 f"Cross-block step reference: '{name}' is defined in a sibling andThen block and cannot be "
                 "referenced here. Sibling blocks run side by side."
@@ -248,8 +248,9 @@ class Expressions:
 
     def _follow(self, node: Reference, kind: Type, position: int) -> Type:
         """The type at the end of the rest of a path."""
+        spelled = _spelled(node)
         for name in node.path[position:]:
-            kind = self._member(node, kind, name, _spelled(node))
+            kind = self._member(node, kind, name, spelled)
         return kind
 
     def _member(self, node: Expression, kind: Type, name: str, spelled: str) -> Type:

@@ -50,6 +50,7 @@ class Scope:
     bindings: dict[str, Binding] = field(default_factory=dict)
     parent: Scope | None = None
     later: Mapping[str, int | None] = field(default_factory=dict)
+    steps: frozenset[str] = frozenset()  # of this block, and of it and all blocks beside it
     siblings: frozenset[str] = frozenset()
     current: str | None = None
     repeat: str = ""  # of the head of a repeat: its variable, and the steps of its block
@@ -77,9 +78,10 @@ class Scope:
         return Scope(self.namespace, inputs, parent=self)
 
     def is_sibling(self, name: str) -> bool:
+        """Whether the name is a step of a block beside this one, or beside one around it."""
         scope: Scope | None = self
         while scope is not None:
-            if name in scope.siblings:
+            if name in scope.siblings and name not in scope.steps:
                 return True
             scope = scope.parent
         return False
