@@ -316,6 +316,7 @@ class Model:
         level = next(i for i, names in enumerate(owners) if call["target"] in names)
         try:
             values = {each["name"]: value_of(each["value"], scope) for each in call.get("args", [])}
+            _check_types(values, self._declared.get(call["target"], {}).get("returns", []))
         except Problem as problem:
             return Outcome(failure=self._failure(problem, (*path, "yield"), ""))
         return Outcome([Yield(level, values)])
@@ -349,10 +350,13 @@ class Model:
                 values[key] = value_of(expression, Scope(values))
         if any(each["name"] not in values for each in fields):
             raise Problem("MissingArgument")
-        checked = declared["type"] in ("EventFacetDecl", "ChildRun")
-        if checked and not all(fits(values[f["name"]], f["type"]) for f in fields):
-            raise Problem("TypeMismatch")
+        _check_types(values, fields)
         return values
+
+
+def _check_types(values: Json, fields: list[Json]) -> None:
+    if not all(fits(values.get(each["name"]), each["type"]) for each in fields):
+        raise Problem("TypeMismatch")
 
 
 def _collected(failure: Failure, position: int, item: Any) -> Json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from afl.runtime.errors import StepFailure
@@ -11,7 +12,7 @@ from afl.runtime.handlers.event import EventTransmitHandler
 from afl.runtime.handlers.system import assert_condition, write_log
 from afl.runtime.program import paths, policies
 from afl.runtime.program.block import StatementDefinition
-from afl.runtime.program.declaration import Declaration, constant_context
+from afl.runtime.program.declaration import Declaration, Field, constant_context
 from afl.runtime.program.expression import EvaluationContext
 from afl.runtime.program.values import misfit, unknown_name
 from afl.runtime.types import AttributeValue, ObjectType
@@ -48,7 +49,9 @@ class FacetInitializationBeginHandler(StateHandler):
         elif kind == ObjectType.SCHEMA_INSTANTIATION:
             self._make_value(values)
             return self.transition()
-        elif kind != ObjectType.YIELD_ASSIGNMENT:
+        elif kind == ObjectType.YIELD_ASSIGNMENT:
+            self._check_yield(statement, values)
+        else:
             self._check_nesting()
             self._complete_call(statement, values, context)
         self.step.attributes.params = {name: AttributeValue(name, value) for name, value in values.items()}
@@ -93,9 +96,9 @@ class FacetInitializationBeginHandler(StateHandler):
                 known = self.context.program.declarations
                 raise StepFailure(unknown_name("facet", self.step.facet_name, known), "UnknownFacet")
             return
-        self._fill_in(called, values, checked=called.is_event or statement.child_run is not None)
+        self._fill_in(called, values)
 
-    def _fill_in(self, called: Declaration, values: dict[str, Any], *, checked: bool = False) -> None:
+    def _fill_in(self, called: Declaration, values: dict[str, Any]) -> None:
         for source in (self.context.program.supplied(called.name), called.defaults):
             for name, evaluate in source:
                 if name not in values:
@@ -103,12 +106,23 @@ class FacetInitializationBeginHandler(StateHandler):
         missing = [field.name for field in called.params if field.name not in values]
         if missing:
             raise StepFailure(f"{called.name} needs a value for {', '.join(missing)}", "MissingArgument")
-        if checked:
-            schemas = self.context.program.schemas
-            for field in called.params:
-                problem = misfit(values[field.name], field.type, schemas, f"argument '{field.name}'")
-                if problem:
-                    raise StepFailure(f"{called.name}: {problem}", "TypeMismatch")
+        self._check_types(called, called.params, values, "argument")
+
+    def _check_yield(self, statement: StatementDefinition, values: dict[str, Any]) -> None:
+        """What a yield sets fits the return clause of the facet that it names."""
+        named = self.context.program.declaration(statement.facet_name)
+        if named is not None:
+            self._check_types(named, named.returns or (), values, "return")
+
+    def _check_types(
+        self, owner: Declaration, fields: Iterable[Field], values: dict[str, Any], word: str
+    ) -> None:
+        """Types are checked here too: a value of type `Json` may be anything."""
+        schemas = self.context.program.schemas
+        for field in fields:
+            problem = misfit(values.get(field.name), field.type, schemas, f"{word} '{field.name}'")
+            if problem:
+                raise StepFailure(f"{owner.name}: {problem}", "TypeMismatch")
 
     def _make_value(self, values: dict[str, Any]) -> None:
         schema = self.context.declaration(self.step)
