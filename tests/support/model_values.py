@@ -106,7 +106,7 @@ def value_of(node: Any, scope: Scope) -> Any:
     if kind == "Null":
         return None
     if kind == "InputRef":
-        return _walk({**scope.loop, **scope.inputs}, node["path"])
+        return _walk({**scope.inputs, **scope.loop}, node["path"])
     if kind == "StepRef":
         return _step_value(node["path"], scope)
     if kind == "ArrayLiteral":

@@ -76,6 +76,11 @@ BROKEN = {
         "DUPLICATE_STEP_NAME",
         "Duplicate step name 'a' (previously defined at line 9)",
     ),
+    "a step named as the variable of its loop": (
+        body("a = N(1) andThen foreach x in [1] { x = N(2) }"),
+        "DUPLICATE_STEP_NAME",
+        "Step 'x' has the name of the variable of its foreach or repeat",
+    ),
     "unknown namespace": (
         "namespace a { uses b.c }",
         "USE_UNKNOWN_NAMESPACE",

@@ -178,7 +178,7 @@ class Blocks:
         scope.later = later
         for statement in block.steps:
             if isinstance(statement, StepStmt):
-                self._check_name(statement, lines)
+                self._check_name(statement, lines, scope)
                 self._check_step(statement, scope, targets)
             elif isinstance(statement, SysLogStmt):
                 self._check_log(statement, scope)
@@ -187,8 +187,12 @@ class Blocks:
         scope.current = None
         self.yields.check(block, scope, targets)
 
-    def _check_name(self, statement: StepStmt, lines: dict[str, int | None]) -> None:
+    def _check_name(self, statement: StepStmt, lines: dict[str, int | None], scope: Scope) -> None:
         line = statement.location.line if statement.location is not None else None
+        bound = scope.bindings.get(statement.name)
+        if bound is not None and not bound.is_step:
+            message = f"Step '{statement.name}' has the name of the variable of its foreach or repeat"
+            self._context.error(statement, "DUPLICATE_STEP_NAME", message, "rename the step or the variable")
         if statement.name in lines:
             message = (
                 f"Duplicate step name '{statement.name}' (previously defined at line {lines[statement.name]})"

@@ -81,8 +81,9 @@ class Frame:
     def evaluation(self, step_id: str) -> EvaluationContext:
         """Where the references of this block's statements lead."""
         if self._evaluation is None:
+            variable = self.graph.variable if self._is_element else None
             self._evaluation = EvaluationContext(
-                OwnerValues(self._inputs), self.lookup, self.graph.variable, self.loop_value(), None
+                OwnerValues(self._inputs), self.lookup, variable, self.loop_value(), None
             )
         self._evaluation.step_id = step_id
         return self._evaluation
@@ -123,16 +124,20 @@ class Frame:
 
     def loop_value(self) -> Any:
         """The element of a foreach; each element's block keeps its own."""
-        variable = self.graph.variable
-        if variable is None or not paths.key(self.id).startswith("#"):
+        if not self._is_element:
             return None
-        return self._context.require_step(self.id).attributes.get_param(variable)
+        return self._context.require_step(self.id).attributes.get_param(str(self.graph.variable))
+
+    @property
+    def _is_element(self) -> bool:
+        """Whether this is an element of a foreach or an iteration of a repeat: only those know the variable."""
+        return self.graph.variable is not None and paths.key(self.id).startswith("#")
 
     def lookup(self, name: str, attribute: str | None) -> Any:
         """The value of `name.attribute` (or of bare `name`) as seen from this block."""
         if name in self.graph.by_key:
             return self._of_step(self._context.step(paths.child(self.id, name)), name, attribute)
-        if name == self.graph.variable:
+        if name == self.graph.variable and self._is_element:
             value = self.loop_value()
             return value if attribute is None else _property(value, name, attribute)
         if self.graph.inline:

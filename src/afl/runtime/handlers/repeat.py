@@ -43,7 +43,8 @@ class Repeat:
             self._step.attributes.set_return(name, value)
         values = self._values()
         assert self._graph.until is not None
-        if boolean(self._graph.until(replace(self._evaluation(), foreach_value=values)), "'until'"):
+        after = replace(self._evaluation(), foreach_var=self._graph.variable, foreach_value=values)
+        if boolean(self._graph.until(after), "'until'"):
             return False
         self._check_limits(progress)
         self._open(values)

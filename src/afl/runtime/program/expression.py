@@ -18,6 +18,7 @@ FACET_REFERENCE = "_facet_ref"
 class EvaluationContext:
     """Where references lead: `$` to inputs, `step.attribute` to get_step_output, the loop variable to its value.
 
+    The loop variable, written `x` or `$.x`, hides a parameter and a step of the same name.
     `get_step_output(step, None)` gives the value of a bare step name.
     """
 
@@ -130,10 +131,10 @@ def _input_ref(expr: dict[str, Any]) -> Evaluate:
     def evaluate(context: EvaluationContext) -> Any:
         if not path:
             raise UnresolvedReferenceError("$", "Empty input reference path", context.step_id)
-        if name in context.inputs:
-            value = context.inputs[name]
-        elif name == context.foreach_var:
+        if name == context.foreach_var:
             value = context.foreach_value
+        elif name in context.inputs:
+            value = context.inputs[name]
         else:
             raise UnresolvedReferenceError(reference, f"Input parameter '{name}' not found", context.step_id)
         return walk(value, rest, reference, context) if rest else value
