@@ -97,7 +97,7 @@ class Model:
         if step.failure is not None and catch:
             caught = self._catch(catch, step, name, owners, scope, path)
             more, further = split(caught.yields)
-            own += more
+            own = [Yield(0, merged(own) | merged(more))]
             above += further
             step.failure = caught.failure
         if step.failure is None:

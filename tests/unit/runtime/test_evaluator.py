@@ -102,6 +102,20 @@ workflow W(d: Long = 0) => (r: String) andThen {
     assert "Division by zero" in result.outputs["r"]
 
 
+@pytest.mark.parametrize(
+    "source",
+    [
+        "workflow W(d: Long = 0) => (all: [Long]) andThen { bad = F(1 % $.d) yield W(all = [1, 2]) }"
+        " catch { yield W(all = [3]) }",
+        "facet G(d: Long) => (all: [Long]) andThen { bad = F(1 % $.d) yield G(all = [1, 2]) }"
+        " workflow W(d: Long = 0) => (all: [Long]) andThen"
+        " { g = G($.d) catch { yield G(all = [3]) } yield W(all = g.all) }",
+    ],
+)
+def test_a_catch_replaces_what_the_failed_body_has_yielded(engine: Engine, source: str) -> None:
+    assert engine.run(f"facet F(n: Long) {source}", name="W").outputs == {"all": [3]}
+
+
 def test_the_runner_record_follows_the_run(engine: Engine) -> None:
     workflow = WorkflowDefinition("w", "W", "", "", "", "", "1.0")
     for uuid in ("good", "bad"):

@@ -23,7 +23,10 @@ Values = dict[str, AttributeValue]
 
 
 class StatementCaptureBeginHandler(StateHandler):
-    """state.statement.capture.Begin: merge the yields in program order, foreach elements in element order."""
+    """state.statement.capture.Begin: merge the yields in program order, foreach elements in element order.
+
+    What a catch yields replaces what the blocks that failed have yielded.
+    """
 
     def process_state(self) -> StateChangeResult:
         statement = self.context.statement(self.step)
@@ -34,7 +37,9 @@ class StatementCaptureBeginHandler(StateHandler):
                 yields.merge_into(merged, paths.child(self.step.id, str(position)), graph)
             catch = self.context.program.catch_of(statement)
             if catch is not None and self.context.known_step(paths.child(self.step.id, "!")) is not None:
-                yields.merge_into(merged, paths.child(self.step.id, "!"), catch)
+                caught: dict[str, Any] = {}
+                yields.merge_into(caught, paths.child(self.step.id, "!"), catch)
+                merged |= caught
         for name, value in merged.items():
             self.step.attributes.returns[name] = AttributeValue(name, value)
         self._default_returns()
