@@ -24,7 +24,16 @@ def text(value: Any) -> str:
 
 def same(left: Any, right: Any) -> bool:
     """As `==`: true is not 1."""
-    return isinstance(left, bool) is isinstance(right, bool) and bool(left == right)
+    return left == right and _shape(left) == _shape(right)
+
+
+def _shape(value: Any) -> Any:
+    """Where a value has Booleans."""
+    if isinstance(value, list):
+        return [_shape(each) for each in value]
+    if isinstance(value, dict):
+        return {key: _shape(each) for key, each in value.items()}
+    return isinstance(value, bool)
 
 
 def has(container: Any, item: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from runtime_programs import arg, dollar, plus, ref
+from runtime_programs import arg, compiled, dollar, plus, ref, workflow_of
 
 from afl.runtime.errors import EvaluationError, ReferenceError
 from afl.runtime.program.expression import (
@@ -13,8 +13,8 @@ from afl.runtime.program.expression import (
     ExpressionEvaluator,
     evaluate_args,
     references,
-    render,
 )
+from afl.runtime.program.rendering import MOST_CHARACTERS, render
 
 STEPS = {"a": {"x": 1, "deep": {"y": {"z": 2}}, "none": None, "text": "t"}}
 
@@ -239,7 +239,33 @@ def test_references_are_found_anywhere() -> None:
 
 def test_expressions_are_shown_as_written() -> None:
     assert render(plus(dollar("i", "n"), ref("a", "x"))) == "$.i.n + a.x"
-    assert render(concat("a", {"type": "IndexExpr", "target": ref("b", "c"), "index": 0})) == "'a' ++ b.c[0]"
+    assert render(concat("a", {"type": "IndexExpr", "target": ref("b", "c"), "index": 0})) == '"a" ++ b.c[0]'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(1 + 2) * 3 - 4 - (5 - 6)",
+        '"a" ++ 1 + 2 ++ ("b" ++ [1, -2.5])',
+        "!($.a && (true || $.b)) && -(1 + $.n) < 3",
+        '#{"one": [x.key for x in $.m if x.value > 0], "two": null}["one"][0]',
+        '($.a ? 1 : 2) == len("two words") ? "yes" : $.b ? "no" : "maybe"',
+        '(1 == 2) == ("a" not in ["b"])',
+    ],
+)
+def test_expressions_are_shown_with_the_parentheses_that_they_need(text: str) -> None:
+    source = (
+        f"workflow W(a: Boolean, b: Boolean, n: Long, m: Map) => (r: Json) andThen {{ yield W(r = {text}) }}"
+    )
+    body = workflow_of(compiled(source))["body"]
+    assert render(body["yield"]["call"]["args"][0]["value"]) == text
+
+
+def test_a_long_expression_is_cut_off() -> None:
+    shown = render({"type": "ArrayLiteral", "elements": list(range(1000))})
+    assert len(shown) == MOST_CHARACTERS
+    assert shown.startswith("[0, 1, 2,")
+    assert shown.endswith("...")
 
 
 def test_what_the_context_raises_is_an_error_of_the_reference() -> None:

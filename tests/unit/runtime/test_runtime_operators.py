@@ -35,7 +35,17 @@ def test_type_names_are_the_languages(value: Any, name: str) -> None:
     assert operators.type_name(value) == name
 
 
-@pytest.mark.parametrize(("left", "right", "same"), [(1, 1.0, True), (True, 1, False), ([1], [1], True)])
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        (1, 1.0, True),
+        (True, 1, False),
+        ([1], [1], True),
+        ([[1]], [[True]], False),
+        ({"a": [1.0]}, {"a": [1]}, True),
+        ({"a": 0}, {"a": False}, False),
+    ],
+)
 def test_equality(left: Any, right: Any, same: bool) -> None:
     assert BINARY["=="](left, right) is same
     assert BINARY["!="](left, right) is not same
@@ -66,6 +76,7 @@ def test_texts_are_ordered_and_mixtures_are_not() -> None:
         ([1, 2], 2, True),
         ([1, 2], True, False),
         ({"k": 1}, "k", True),
+        ({"k": 1}, ["k"], False),
         ("hello", "ell", True),
         ("a1", 1, True),
     ],

@@ -8,8 +8,9 @@ from afl.kernel.ids import sortable_id
 from afl.runtime.entities import LogDefinition
 from afl.runtime.errors import StepFailure
 from afl.runtime.program.block import StatementDefinition
-from afl.runtime.program.expression import EvaluationContext, render
+from afl.runtime.program.expression import EvaluationContext
 from afl.runtime.program.operators import boolean, text_of
+from afl.runtime.program.rendering import render
 from afl.runtime.step import StepDefinition
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from afl.kernel.errors import AgentFlowError
 from afl.runtime.errors import EvaluationError, UnresolvedReferenceError
 from afl.runtime.program import operators
 from afl.runtime.program.functions import FUNCTIONS
+from afl.runtime.program.rendering import render
 
 FACET_REFERENCE = "_facet_ref"
 
@@ -70,33 +71,6 @@ def references(expr: Any) -> Iterable[tuple[str, ...]]:
                 pending.extend(value for value in node.values() if isinstance(value, (dict, list)))
         elif isinstance(node, list):
             pending.extend(node)
-
-
-def render(expr: Any) -> str:
-    """The expression as text, for messages."""
-    if not isinstance(expr, dict):
-        return repr(expr)
-    kind = expr.get("type")
-    if kind in ("InputRef", "StepRef"):
-        return ".".join((["$"] if kind == "InputRef" else []) + list(expr.get("path", [])))
-    if kind == "BinaryExpr":
-        return f"{render(expr.get('left'))} {expr.get('operator', '+')} {render(expr.get('right'))}"
-    if kind == "UnaryExpr":
-        return f"{expr.get('operator')}{render(expr.get('operand'))}"
-    if kind == "ConcatExpr":
-        return " ++ ".join(render(operand) for operand in expr.get("operands", []))
-    if kind == "IndexExpr":
-        return f"{render(expr.get('target'))}[{render(expr.get('index'))}]"
-    if kind == "ConditionalExpr":
-        return (
-            f"{render(expr.get('condition'))} ? {render(expr.get('then'))} : {render(expr.get('otherwise'))}"
-        )
-    if kind == "FunctionExpr":
-        return f"{expr.get('name')}({', '.join(render(arg) for arg in expr.get('args', []))})"
-    if kind == "Comprehension":
-        test = f" if {render(expr['condition'])}" if expr.get("condition") is not None else ""
-        return f"[{render(expr.get('element'))} for {expr.get('variable')} in {render(expr.get('iterable'))}{test}]"
-    return operators.text_of(expr["value"]) if "value" in expr else str(kind)
 
 
 def walk(value: Any, path: Iterable[str], reference: str, context: EvaluationContext) -> Any:

@@ -83,9 +83,13 @@ def _ordered(apply: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
 
 def equal(left: Any, right: Any) -> bool:
     """Deep equality; true is not 1."""
-    if isinstance(left, bool) is not isinstance(right, bool):
+    if isinstance(left, bool) is not isinstance(right, bool) or left != right:
         return False
-    return bool(left == right)
+    if isinstance(left, list):
+        return all(map(equal, left, right))
+    if isinstance(left, dict):
+        return all(equal(value, right[key]) for key, value in left.items())
+    return True
 
 
 def contains(container: Any, item: Any) -> bool:
@@ -95,7 +99,7 @@ def contains(container: Any, item: Any) -> bool:
     if isinstance(container, list):
         return any(equal(item, element) for element in container)
     if isinstance(container, dict):
-        return item in container
+        return isinstance(item, str) and item in container
     raise TypeError(f"cannot look into {type_name(container)}")
 
 
@@ -108,7 +112,7 @@ def index(target: Any, key: Any) -> Any:
             raise LookupError(f"index {key} is outside a list of {len(target)}")
         return target[key]
     if isinstance(target, dict):
-        if key not in target:
+        if not isinstance(key, str) or key not in target:
             raise LookupError(f"no key {key!r} in the map")
         return target[key]
     raise TypeError(f"cannot index {type_name(target)}")
