@@ -17,6 +17,7 @@ SCHEMAS = {"ns.Point": {"x": "Long", "tags": {"type": "ArrayType", "elementType"
     [
         ("x", "String"),
         (1, "Long"),
+        (-(2**63), "Long"),
         (1, "Int"),
         (1, "Double"),
         (1.5, "Double"),
@@ -48,6 +49,8 @@ def test_null_fits_every_type(kind: Any) -> None:
         (1, "String", "v: expected String, got Long 1"),
         (True, "Long", "v: expected Long, got Boolean True"),
         (1.5, "Int", "v: expected Int, got Double 1.5"),
+        (2**63, "Long", "v: expected Long, got an integer of more than 64 bits"),
+        (-(2**63) - 1, "Double", "v: expected Double, got an integer of more than 64 bits"),
         ("yes", "Boolean", "v: expected Boolean, got String 'yes'"),
         ("x", LONGS, "v: expected [Long], got String 'x'"),
         ([1, "x"], LONGS, "v[1]: expected Long, got String 'x'"),

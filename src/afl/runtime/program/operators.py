@@ -52,9 +52,14 @@ def boolean(value: Any, where: str) -> bool:
     return value
 
 
+def is_int64(value: int) -> bool:
+    """Whether the language has this integer: its integers have 64 bits."""
+    return _INT64_MIN <= value <= _INT64_MAX
+
+
 def in_range(value: Any) -> Any:
     """An arithmetic result that can be stored: a 64-bit integer or a finite float."""
-    if type(value) is int and not _INT64_MIN <= value <= _INT64_MAX:
+    if type(value) is int and not is_int64(value):
         raise ValueError("the result does not fit a 64-bit integer")
     if type(value) is float and not math.isfinite(value):
         raise ValueError("the result is not a finite number")

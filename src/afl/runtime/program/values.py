@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from afl.kernel.near_names import near_name
-from afl.runtime.program.operators import type_name
+from afl.runtime.program.operators import is_int64, type_name
 
 TypeSpec = str | Mapping[str, Any]
 
@@ -36,8 +36,9 @@ def misfit(value: Any, kind: TypeSpec, schemas: Mapping[str, Mapping[str, Any]],
         return _array_misfit(value, kind, schemas, where)
     plain = _PLAIN.get(kind)
     if plain is not None:
-        fits = type(value) in plain
-        return None if fits else f"{where}: expected {kind}, got {_shown(value)}"
+        if type(value) is int and int in plain and not is_int64(value):
+            return f"{where}: expected {kind}, got an integer of more than 64 bits"
+        return None if type(value) in plain else f"{where}: expected {kind}, got {_shown(value)}"
     fields = schemas.get(kind)
     return _schema_misfit(value, kind, fields, schemas, where) if fields is not None else None
 
