@@ -8,7 +8,7 @@ from typing import Any
 from lark import Token
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
-from afl.language.ast.declarations import Parameter
+from afl.language.ast.declarations import Parameter, TypeExpr
 from afl.language.ast.expressions import Expression, MapEntry, NamedArg
 from afl.language.diagnostics import Diagnostic
 
@@ -56,7 +56,13 @@ _NAME_AFTER = {
 }
 _CHARACTERS = {
     '"': ("Unterminated string", "close it with '\"'"),
-    "'": ('Strings are written in double quotes, found "\'"', "write \"text\" instead of 'text'"),
+    **{
+        quote: (
+            f'Strings are written in double quotes, found "{quote}"',
+            f'write "text" instead of {quote}text{end}',
+        )
+        for quote, end in ("''", "``", "“”", "‘’", "„“", "«»")
+    },
     "$": ("'$' needs a parameter name", "write '$.name'"),
 }
 
@@ -66,7 +72,24 @@ _ELSEWHERE = (
     ("{", "AND_THEN", "write 'andThen {'"),
     (":", "EQUAL", "write 'name = value'"),
     ("#", "", "a comment begins with '//'"),
+    ("else", "CASE", "write 'case _ => {'"),
+    ("default", "CASE", "write 'case _ => {'"),
+    ("import", "NAMESPACE", "name the other file with --library; 'uses name' stands inside a namespace"),
+    (".", "INPUT", "write a digit before the point: '0.5'"),
 )
+_AFTER_TYPE = {
+    **dict.fromkeys("<[", "a list of String is written '[String]', a map 'Map'"),
+    **dict.fromkeys("?|", "every type accepts null: leave this out"),
+}
+
+# Statements that other languages begin with a word, which is read as a step name here.
+_STATEMENTS = {
+    "if": "write 'andThen when { case condition => { ... } case _ => { ... } }'",
+    "for": "write 'andThen foreach x in list { ... }'",
+    "while": "write 'andThen repeat x { ... } until condition'",
+    "return": "write 'yield' and the name of the declaration: 'yield W(name = value)'",
+    **dict.fromkeys(("let", "var", "val", "const"), "write 'step_name = Facet(...)'"),
+}
 
 
 def syntax_error(error: UnexpectedInput, source_id: str, text: str) -> Diagnostic:
@@ -101,19 +124,33 @@ def _message(error: UnexpectedInput, text: str) -> tuple[str, str | None]:
         return "Unterminated comment", "close it with '*/'"
     if isinstance(error, UnexpectedToken):
         message, fix = _token_message(error)
-        return message, fix or _meant(error, text[position : position + 2])
+        return message, fix or _meant(error, text, position)
     char = text[position]
     found = f"{expectation(error)}, found '{char}'"
-    return _CHARACTERS.get(char) or (found, _meant(error, text[position : position + 2]))
+    return _CHARACTERS.get(char) or (found, _meant(error, text, position))
 
 
-def _meant(error: UnexpectedInput, found: str) -> str | None:
+def _meant(error: UnexpectedInput, text: str, position: int) -> str | None:
     """What to write in the place of what other languages have here."""
-    accepted = _accepted(error)
+    accepted, stack = _accepted(error), value_stack(error)
+    found = text[position : position + 1]
+    if _ends_with_type(stack) and found in _AFTER_TYPE:
+        return _AFTER_TYPE[found]
+    if accepted == {"EQUAL", "LPAR"} and stack[-1] in _STATEMENTS:
+        return _STATEMENTS[str(stack[-1])]
+    if accepted == {"NAME"} and _last_type(stack) == "EQUAL" and _open(stack) == "block":
+        return "a step calls a facet or makes a schema: write a value where it is used"
     for beginning, instead, fix in _ELSEWHERE:
-        if found.startswith(beginning) and instead in accepted | {""}:
+        if text.startswith(beginning, position) and instead in accepted | {""}:
             return fix
     return None
+
+
+def _ends_with_type(stack: list[Any]) -> bool:
+    last, before = stack[-1:], stack[-2:-1]
+    return isinstance(last[0] if last else None, TypeExpr) or (
+        _last_type(stack) == "NAME" and _last_type(before) in ("COLON", "LSQB")
+    )
 
 
 def _token_message(error: UnexpectedToken) -> tuple[str, str | None]:

@@ -201,6 +201,7 @@ def test_strings_are_decoded(text: str, expected: str) -> None:
     [
         ("007", Literal(7, "integer")),
         ("1.5e-3", Literal(0.0015, "double")),
+        ("1e6", Literal(1_000_000.0, "double")),
         ("true", Literal(True, "boolean")),
         ("null", Literal(None, "null")),
         ("$.a.b", ref("$.a.b")),

@@ -69,6 +69,27 @@ def test_the_message_says_what_is_wrong_and_where(text: str, message: str, line:
         ("workflow W() {\n}", "write 'andThen {'"),
         ("workflow W() andThen { a = F(x: 1) }", "write 'name = value'"),
         ("# a comment\nfacet F()", "a comment begins with '//'"),
+        ("schema S { a: Int? }", "every type accepts null: leave this out"),
+        ("facet F(a: Map<String, Int>)", "a list of String is written '[String]', a map 'Map'"),
+        ("facet F(a: String[])", "a list of String is written '[String]', a map 'Map'"),
+        ("facet F(a: String = “x”)", 'write "text" instead of “text”'),
+        ("facet F(a: Double = .5)", "write a digit before the point: '0.5'"),
+        (
+            "import a.b\nfacet F()",
+            "name the other file with --library; 'uses name' stands inside a namespace",
+        ),
+        ("workflow W() andThen when { case 1 > 0 => { } else { } }", "write 'case _ => {'"),
+        (
+            "workflow W() andThen { if $.a { } }",
+            "write 'andThen when { case condition => { ... } case _ => { ... } }'",
+        ),
+        ("workflow W() andThen { for x in $.xs { } }", "write 'andThen foreach x in list { ... }'"),
+        ("workflow W() andThen { let a = F() }", "write 'step_name = Facet(...)'"),
+        (
+            "workflow W() andThen { a = 1 + 2 }",
+            "a step calls a facet or makes a schema: write a value where it is used",
+        ),
+        ("implicit a = 5", None),
         ("schema S { a Int }", None),
     ],
 )

@@ -506,6 +506,12 @@ def test_what_is_right_is_accepted(text: str) -> None:
         (body("a = N(x)", "x: Int"), "write '$.x' for the parameter"),
         (body("a = N(b.n)\nb = N(1)"), "it is defined later, at line 10; move it up"),
         ("facet A(x: Strng)", "did you mean 'String'?"),
+        ("facet A(x: float)", "write 'Double', or 'Long' for whole numbers"),
+        ("facet A(x: List)", "a list of String is written '[String]'"),
+        (
+            body("a = len($.xs)", "xs: [Int]"),
+            "'len' is a function: write it in the argument or yield that uses the value",
+        ),
     ],
 )
 def test_a_way_out_is_suggested(text: str, fix: str) -> None:

@@ -9,6 +9,7 @@ from afl.language.ast.declarations import ImplicitDecl, Program
 from afl.language.ast.node import ASTNode
 from afl.language.checks.signatures import Signatures
 from afl.language.diagnostics import Diagnostic, ValidationResult
+from afl.language.functions import FUNCTIONS
 from afl.language.names import CALLABLE, Names, Symbol
 
 MAX_ERRORS = 1_000
@@ -52,6 +53,8 @@ class Context:
             self.error(node, "REF_AMBIGUOUS_FACET", message)
         elif found.symbol is None:
             fix = self.suggest(name, lambda: self.names.known(kinds))
+            if name in FUNCTIONS:
+                fix = f"'{name}' is a function: write it in the argument or yield that uses the value"
             self.error(node, "REF_UNKNOWN_FACET", f"Unknown facet '{name}'", fix)
         return found.symbol
 

@@ -67,6 +67,18 @@ def check_aliases(context: Context, mixins: Iterable[MixinSig], taken: Iterable[
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)(?:\.[A-Za-z0-9_.]*)?\}")
 
 
+# What other languages call a type, in small letters, and what to write.
+_TYPES_ELSEWHERE = {
+    **dict.fromkeys(("str", "text"), "write 'String'"),
+    **dict.fromkeys(("float", "number", "decimal"), "write 'Double', or 'Long' for whole numbers"),
+    **dict.fromkeys(("object", "dict", "record"), "write 'Map', or declare a schema"),
+    **dict.fromkeys(("list", "array"), "a list of String is written '[String]'"),
+    **dict.fromkeys(("date", "datetime", "time", "timestamp"), "write 'String' for an ISO time"),
+    "bool": "write 'Boolean'",
+    "json": "write 'Json'",
+}
+
+
 class Declarations:
     """Checks one declaration after the other."""
 
@@ -156,7 +168,10 @@ class Declarations:
         elif found.symbol is None:
             rule = "REF_UNKNOWN_SCHEMA" if "." in node.name else "REF_UNKNOWN_TYPE"
             message = f"Unknown type '{node.name}': not a builtin type or known schema."
-            self._context.error(node, rule, message, self._context.suggest(node.name, self._type_names))
+            fix = self._context.suggest(node.name, self._type_names) or _TYPES_ELSEWHERE.get(
+                node.name.lower()
+            )
+            self._context.error(node, rule, message, fix)
 
     def _type_names(self) -> list[str]:
         return [*BUILTINS, *self._context.names.known(frozenset({SCHEMA}))]
