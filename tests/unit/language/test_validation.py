@@ -81,6 +81,16 @@ BROKEN = {
         "DUPLICATE_STEP_NAME",
         "Step 'x' has the name of the variable of its foreach or repeat",
     ),
+    "a step as a value": (
+        "facet J(j: Json) " + body("a = N(1) b = J(a)"),
+        "STEP_AS_VALUE",
+        "Argument 'j' of facet 'J' takes a value, and this is a step of 'N'",
+    ),
+    "a step as text": (
+        body('a = N(1) b = Opt("n is " ++ a)'),
+        "STEP_AS_VALUE",
+        "Operator '++' joins values, and this is a step of 'N'",
+    ),
     "unknown namespace": (
         "namespace a { uses b.c }",
         "USE_UNKNOWN_NAMESPACE",

@@ -14,7 +14,7 @@ from afl.language.checks.policies import Policies
 from afl.language.checks.scopes import Scope
 from afl.language.checks.signatures import Slot
 from afl.language.names import FACETS, SCHEMA, Symbol
-from afl.language.types import MAP, UNKNOWN, Type, assignable
+from afl.language.types import JSON, MAP, UNKNOWN, Type, assignable
 from afl.language.yield_targets import YieldScope, YieldTarget
 
 
@@ -145,6 +145,8 @@ class Calls:
             if not self._context.signatures.mixes_in(kind.symbol, wanted.symbol):
                 message = f"{what} must be a step of facet '{wanted}', got one of '{kind}'"
                 self._context.error(arg, "STEP_REF_FACET_MISMATCH", message)
+        elif wanted == JSON and kind.is_facet:
+            self._expressions.refuse_step(arg, kind, f"{what} takes a value")
         elif not assignable(kind, wanted):
             self._context.error(arg, f"{receiver.rule}_TYPE", f"{what} must be {wanted}, got {kind}")
 

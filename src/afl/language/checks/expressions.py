@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from afl.kernel.near_names import some
 from afl.language.ast.expressions import (
     ArrayLiteral,
     BinaryExpr,
@@ -19,6 +20,7 @@ from afl.language.ast.expressions import (
     Reference,
     UnaryExpr,
 )
+from afl.language.ast.node import ASTNode
 from afl.language.checks import operators
 from afl.language.checks.context import Context
 from afl.language.checks.scopes import Binding, Scope, variable
@@ -88,7 +90,17 @@ class Expressions:
     # ---- operators
 
     def _concat(self, node: ConcatExpr, scope: Scope) -> Type:
-        return operators.concat([self.infer(operand, scope) for operand in node.operands])
+        kinds = [self.infer(operand, scope) for operand in node.operands]
+        for operand, kind in zip(node.operands, kinds, strict=True):
+            if kind.is_facet:
+                self.refuse_step(operand, kind, "Operator '++' joins values")
+        return operators.concat(kinds)
+
+    def refuse_step(self, node: ASTNode, kind: Type, rule: str) -> None:
+        """A step stands where only its values have a meaning."""
+        names = sorted(self._fields(kind) or ())
+        fix = f"name one of its values: {', '.join(some(names))}" if names else "name one of its values"
+        self._context.error(node, "STEP_AS_VALUE", f"{rule}, and this is a step of '{kind}'", fix)
 
     def _binary(self, node: BinaryExpr, scope: Scope) -> Type:
         left, right = self.infer(node.left, scope), self.infer(node.right, scope)
