@@ -167,6 +167,20 @@ def test_a_step_is_done_in_one_place(first: str, second: str, place: str) -> Non
     assert found[0].column is not None
 
 
+@pytest.mark.parametrize("place", ["workflow W() andThen {{ b = Ask(2) a = Ask(1) {} }}", "event E() {}"])
+def test_a_policy_stands_once(place: str) -> None:
+    (found,) = findings(place.format("with Retry(2) with Timeout(ms = 5) with Retry(3)"))
+    assert found.rule_id == "POLICY_DUPLICATE"
+    assert found.message == "'Retry' stands here twice, and only the last one would count"
+
+
+def test_a_step_may_wait_for_several() -> None:
+    assert (
+        findings("workflow W() andThen { a = Ask(1) b = Ask(2) c = Ask(3) with After(a) with After(b) }")
+        == []
+    )
+
+
 @pytest.mark.parametrize("other", ["Concurrency", *BRIDGES])
 @pytest.mark.parametrize("place", ["workflow W() andThen {{ a = Ask(1) {} }}", "event E() {}"])
 def test_a_rate_is_the_only_limit_and_of_work_that_workers_do(other: str, place: str) -> None:

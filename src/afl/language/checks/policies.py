@@ -113,7 +113,7 @@ class Policies:
             self._context.error(mixin, "RUN_NEEDS_WORKFLOW", message, fix)
 
     def check_exclusive(self, mixins: Sequence[MixinSig | MixinCall], namespace: str) -> None:
-        """Of policies that exclude each other there is at most one."""
+        """Of policies that exclude each other there is at most one, and of each policy one; `After` adds up."""
         used: list[tuple[str, MixinSig | MixinCall]] = []
         for mixin in mixins:
             symbol = self._context.names.symbol(mixin.name, namespace, FACETS)
@@ -125,6 +125,10 @@ class Policies:
                     message = f"'{mixin.name}' and '{first.name}' {why}"
                     self._context.error(mixin, rule, message, fix)
                     break
+            else:
+                if symbol.name != _AFTER and any(name == symbol.name for name, _ in used):
+                    message = f"'{mixin.name}' stands here twice, and only the last one would count"
+                    self._context.error(mixin, "POLICY_DUPLICATE", message, "leave one of them out")
             used.append((symbol.name, mixin))
 
     def check_implicit(self, implicit: ImplicitDecl, mixin: MixinCall) -> None:
