@@ -9,7 +9,7 @@ from lark import Token
 from lark.exceptions import UnexpectedInput, UnexpectedToken
 
 from afl.language.ast.declarations import Parameter, TypeExpr
-from afl.language.ast.expressions import Expression, MapEntry, NamedArg
+from afl.language.ast.expressions import Expression, MapEntry, NamedArg, Reference
 from afl.language.diagnostics import Diagnostic
 
 END = "$END"
@@ -76,6 +76,11 @@ _ELSEWHERE = (
     ("default", "CASE", "write 'case _ => {'"),
     ("import", "NAMESPACE", "name the other file with --library; 'uses name' stands inside a namespace"),
     (".", "INPUT", "write a digit before the point: '0.5'"),
+    ("{", "INPUT", "a map is written '#{name: value}'"),
+    ("=", "COLON", "write 'name: value'"),
+    ("=", "OP", "write '=='"),
+    ("and", "OP", "write '&&'"),
+    ("or", "OP", "write '||'"),
 )
 _AFTER_TYPE = {
     **dict.fromkeys("<[", "a list of String is written '[String]', a map 'Map'"),
@@ -140,8 +145,14 @@ def _meant(error: UnexpectedInput, text: str, position: int) -> str | None:
         return _STATEMENTS[str(stack[-1])]
     if accepted == {"NAME"} and _last_type(stack) == "EQUAL" and _open(stack) == "block":
         return "a step calls a facet or makes a schema: write a value where it is used"
+    if _ends_with_value(stack):
+        accepted.add("OP")
+    if _last_value(stack) == Reference(["not"], False):
+        return "write '!' in front of what is negated"
+    word = error.token.value if isinstance(error, UnexpectedToken) else ""
     for beginning, instead, fix in _ELSEWHERE:
-        if text.startswith(beginning, position) and instead in accepted | {""}:
+        starts = word == beginning if beginning.isalpha() else text.startswith(beginning, position)
+        if starts and instead in accepted | {""}:
             return fix
     return None
 
@@ -221,12 +232,17 @@ def _listed(words: Iterable[str]) -> str:
 
 def _ends_with_value(stack: list[Any]) -> bool:
     """Whether an operator could have followed: a step may follow a condition, so a name ends the value before it."""
+    return isinstance(_last_value(stack), Expression)
+
+
+def _last_value(stack: list[Any]) -> Any:
+    """What was read last, without the name that it has as an argument, an entry or a default."""
     last = stack[-1] if stack else None
     if isinstance(last, list):
         last = last[-1] if last else None
-    if isinstance(last, Parameter):
-        last = last.default
-    return isinstance(last, Expression | NamedArg | MapEntry)
+    if isinstance(last, NamedArg | MapEntry):
+        return last.value
+    return last.default if isinstance(last, Parameter) else last
 
 
 def _last_type(stack: list[Any]) -> str:

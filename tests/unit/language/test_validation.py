@@ -517,6 +517,8 @@ def test_what_is_right_is_accepted(text: str) -> None:
         (body("a = N(b.n)\nb = N(1)"), "it is defined later, at line 10; move it up"),
         ("facet A(x: Strng)", "did you mean 'String'?"),
         ("facet A(x: float)", "write 'Double', or 'Long' for whole numbers"),
+        ("facet A(x: Int, y: Int = $.x)", "defaults and implicits cannot refer to parameters"),
+        (body("a = Opt(x = None)"), "write 'null'"),
         ("facet A(x: List)", "a list of String is written '[String]'"),
         (
             body("a = len($.xs)", "xs: [Int]"),

@@ -42,6 +42,7 @@ from afl.language.types import (
 
 _LITERALS = {"string": STRING, "integer": INT, "double": DOUBLE, "boolean": BOOLEAN, "null": NULL}
 _INT_LIMIT = 2**31
+_CONSTANTS = {"True": "true", "False": "false", **dict.fromkeys(("None", "nil", "undefined"), "null")}
 
 
 class Expressions:
@@ -184,7 +185,8 @@ class Expressions:
                 node,
                 "REF_INVALID_INPUT",
                 f"Invalid input reference '$.{name}': no parameter named '{name}'",
-                self._context.suggest(name, lambda: scope.inputs or ()),
+                self._context.suggest(name, lambda: scope.inputs or ())
+                or ("defaults and implicits cannot refer to parameters" if scope.parent is None else None),
             )
             return UNKNOWN
         return self._follow(node, scope.inputs[name], 1)
@@ -254,6 +256,8 @@ class Expressions:
             return f"it is defined later, at line {scope.later[name]}; move it up"
         if scope.inputs is not None and name in scope.inputs:
             return f"write '$.{name}' for the parameter"
+        if name in _CONSTANTS:
+            return f"write '{_CONSTANTS[name]}'"
         return self._context.suggest(name, scope.known)
 
     # ---- paths
