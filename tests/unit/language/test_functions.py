@@ -55,6 +55,7 @@ def result_of(expression: str) -> Any:
         ('[p.name for p in sort($.people, "age")]', ["Bob", "Ann"]),
         ("reverse([1, 2])", [2, 1]),
         ("distinct([1, 1, true, [1], [1], 1.0])", [1, True, [1]]),
+        ("distinct([2, 1, 2, #{a: [true]}, #{a: [1]}, #{a: [1.0]}])", [2, 1, {"a": [True]}, {"a": [1]}]),
         ("flatten([[1], [2, 3], []])", [1, 2, 3]),
         ("sum([1, 2.5]) + sum([])", 3.5),
         ("min([3, 1]) + max([3, 1])", 4),
@@ -91,6 +92,10 @@ def test_a_value(expression: str, value: Any) -> None:
         ('sort([1, "a"])', "sort: only numbers, or only Strings, have an order; got Long, String"),
         ('sort([#{a: 1}, #{b: 1}], "a")', "sort: element 1 has no field 'a'"),
         ('split("a", "")', "split: the separator is empty"),
+        (
+            'join(range(1000), join(range(10000), ""))',
+            "join: the result has more than 8,388,608 characters",
+        ),
         ("range(1000000)", "range: a range has at most 100,000 elements, this one 1,000,000"),
         ("range(1, 5, 0)", "range: the step is 0"),
         ("min([])", "min: the list is empty"),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from afl.runtime.program.operators import contains, equal, in_range, is_number, text_of, type_name
+from afl.runtime.program.operators import contains, in_range, is_number, text_of, type_name
 
 MOST_ELEMENTS = 100_000
 MOST_CHARACTERS = 8 * 1024 * 1024
@@ -68,6 +68,14 @@ def _split(text: Any, separator: Any) -> list[str]:
     if not _text(separator, "separator"):
         raise ValueError("the separator is empty")
     return _text(text).split(separator)
+
+
+def _join(values: Any, separator: Any) -> str:
+    parts = [text_of(each) for each in _list(values)]
+    between = len(_text(separator, "separator")) * (len(parts) - 1)
+    if sum(map(len, parts)) + between > MOST_CHARACTERS:
+        raise ValueError(f"the result has more than {MOST_CHARACTERS:,} characters")
+    return str(separator.join(parts))
 
 
 def _replace(text: Any, old: Any, new: Any) -> str:
@@ -154,18 +162,19 @@ def _sort(values: Any, field: Any = None) -> list[Any]:
 
 
 def _distinct(values: Any) -> list[Any]:
-    seen: set[tuple[type, Any]] = set()
-    found: list[Any] = []
+    found: dict[tuple[Any, ...], Any] = {}
     for each in _list(values):
-        if isinstance(each, (list, dict)):
-            is_new = not any(equal(each, other) for other in found if isinstance(other, (list, dict)))
-        else:
-            key = (bool if isinstance(each, bool) else object, each)
-            is_new = key not in seen
-            seen.add(key)
-        if is_new:
-            found.append(each)
-    return found
+        found.setdefault(_identity(each), each)
+    return list(found.values())
+
+
+def _identity(value: Any) -> tuple[Any, ...]:
+    """What two values have in common if they are equal, and only then."""
+    if isinstance(value, list):
+        return (list, *map(_identity, value))
+    if isinstance(value, dict):
+        return dict, frozenset((key, _identity(each)) for key, each in value.items())
+    return bool if isinstance(value, bool) else object, value
 
 
 def _sum(values: Any) -> Any:
@@ -260,9 +269,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "lower": lambda text: _text(text).lower(),
     "trim": lambda text: _text(text).strip(),
     "split": _split,
-    "join": lambda values, separator: _text(separator, "separator").join(
-        text_of(each) for each in _list(values)
-    ),
+    "join": _join,
     "replace": _replace,
     "contains": contains,
     "format": _format,
