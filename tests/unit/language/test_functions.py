@@ -101,6 +101,7 @@ def test_a_value(expression: str, value: Any) -> None:
         ("min([])", "min: the list is empty"),
         ('number("x1")', "number: 'x1' is not a number"),
         ('number("inf")', "number: 'inf' is not a number"),
+        ('number("1_000")', "number: '1_000' is not a number"),
         ('format("{} {}", 1)', "format: there is no value for field 1; 1 given"),
         ('format("{x}", 1)', "format: '{' at position 0 is not a field; write '{{' for itself"),
         ('addTime("2026-11-16T10:00:00", 1, "days")', "has no zone; append Z or +01:00"),

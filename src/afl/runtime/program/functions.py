@@ -23,6 +23,7 @@ _UNITS = {
     "days": timedelta(days=1),
     "weeks": timedelta(weeks=1),
 }
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _FIELD = re.compile(r"\{\{|\}\}|\{(\d*)(?::(\d{0,3}(?:\.\d{1,2})?[df%]?))?\}|[{}]")
 
 
@@ -119,6 +120,8 @@ def _formatted(value: Any, spec: str | None) -> str:
 def _parsed_number(text: Any) -> float | int:
     written = _text(text).strip()
     try:
+        if not _NUMBER.fullmatch(written):
+            raise ValueError
         number = int(written) if re.fullmatch(r"[+-]?\d{1,19}", written) else float(written)
         in_range(number)
     except ValueError:
