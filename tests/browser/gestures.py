@@ -24,3 +24,12 @@ def confirm(page: Page, button: Locator) -> None:
 def told(page: Page, text: str) -> None:
     """The page says what became of an action."""
     expect(page.locator(".flash", has_text=text).first).to_be_visible()
+
+
+def hide(page: Page, hidden: bool) -> None:
+    """Put the page into the background, or bring it back: a browser without windows shows all of its pages."""
+    page.evaluate(
+        "hidden => { Object.defineProperty(document, 'hidden', { value: hidden, configurable: true });"
+        " document.dispatchEvent(new Event('visibilitychange')); }",
+        hidden,
+    )

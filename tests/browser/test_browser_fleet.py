@@ -6,7 +6,7 @@ import re
 
 from playwright.sync_api import Locator, Page, expect
 
-from browser.gestures import confirm, heading
+from browser.gestures import confirm, heading, hide
 from browser.live_system import LiveSystem
 from browser.seeds import Seeds
 
@@ -62,6 +62,19 @@ def test_a_run_is_started_and_its_lines_stream_in(page: Page, live: LiveSystem, 
     expect(lines(page)).to_contain_text("the count is over")
     expect(task(page, "end", "completed")).to_be_visible()
     expect(page.get_by_role("region", name="State of the run")).to_contain_text("completed")
+
+
+def test_a_hidden_page_has_no_stream_and_reads_on_when_it_is_seen(
+    page: Page, live: LiveSystem, seeds: Seeds
+) -> None:
+    start_gated(page, "hidden-gate")
+    expect(lines(page)).to_contain_text("at gate hidden-gate")
+    with page.expect_event("requestfailed", lambda request: "/lines" in request.url):
+        hide(page, True)
+    live.open_gate("hidden-gate")
+    hide(page, False)
+    expect(lines(page)).to_contain_text("the count is over")
+    expect(lines(page).get_by_text("at gate hidden-gate")).to_have_count(1)
 
 
 def test_a_parameter_that_is_missing_is_named(page: Page, live: LiveSystem, seeds: Seeds) -> None:

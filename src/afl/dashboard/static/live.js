@@ -5,17 +5,19 @@
 import { morph } from "./morph.js";
 import { startSmallThings } from "./small.js";
 import { tick } from "./clocks.js";
+import { Topics } from "./topics.js";
 
 const busy = new WeakMap(); // element -> whether it has to be fetched once more
-let source = null;
+let watch = null; // takes the topics of this page
 let watched = "";
 let isFirst = true; // this page was just made: what was over then (data-over) has not changed since
 let leaving = new AbortController(); // aborted when the session ends: whatever is asked from then on is refused
 
 export function startLive() {
+  watch = sharedWatch();
   connect();
   document.addEventListener("submit", (event) => event.target.matches('form[action="/logout"]') && leave());
-  // A hidden page gives its connection back: browsers allow only a few to one server.
+  // A hidden page watches nothing; it is fetched again when it is seen.
   document.addEventListener("visibilitychange", () => (document.hidden ? disconnect() : connect()));
   window.addEventListener("pagehide", disconnect);
   window.addEventListener("pageshow", (event) => {
@@ -35,47 +37,50 @@ function topics() {
   return [...found].filter(Boolean).sort();
 }
 
+// The stream is shared by all pages, in a worker; where browsers have none (on some phones), each page has its own.
+function sharedWatch() {
+  if (typeof SharedWorker === "undefined") return ownWatch();
+  const worker = new SharedWorker(new URL("./live_worker.js", import.meta.url), { type: "module", name: "afl-live" });
+  worker.port.addEventListener("message", (event) => hear(event.data));
+  worker.port.start();
+  worker.addEventListener("error", () => {
+    watch = ownWatch();
+    watched = "";
+    connect();
+  });
+  return (wanted) => worker.port.postMessage(wanted);
+}
+
+function ownWatch() {
+  const own = new Topics();
+  return (wanted) => own.watch(hear, wanted);
+}
+
 function connect() {
   const wanted = topics();
   const key = wanted.join("\n");
-  if (!wanted.length || document.hidden || leaving.signal.aborted) return;
-  if (source && watched === key && source.readyState !== EventSource.CLOSED) return;
-  disconnect();
+  if (!wanted.length || document.hidden || leaving.signal.aborted || watched === key) return;
   watched = key;
-  source = new EventSource(`/events?${wanted.map((each) => `topic=${encodeURIComponent(each)}`).join("&")}`);
-  source.addEventListener("ready", () => {
-    show("on", "live");
-    refreshAll(isFirst ? "[data-live]:not([data-over])" : "[data-live]"); // what changed before we listened
-    isFirst = false;
-  });
-  source.addEventListener("change", (event) => refreshTopic(JSON.parse(event.data).topic));
-  // The session is over: it was ended on another page, or its time is.
-  source.addEventListener("leave", () => {
-    leave();
-    setTimeout(() => location.reload(), 500);
-  });
-  source.addEventListener("error", () => {
-    show("lost", "reconnecting");
-    if (source && source.readyState === EventSource.CLOSED) refused(source.url);
-  });
-}
-
-// The stream was refused: the session is over, for instance since the dashboard was restarted, or the store is away.
-async function refused(url) {
-  const asking = new AbortController();
-  try {
-    const response = await fetch(url, { headers: { "X-Fragment": "1" }, credentials: "same-origin", signal: asking.signal });
-    asking.abort(); // only the status matters
-    if (response.status === 401 && !leaving.signal.aborted) return location.reload();
-  } catch {
-    // nobody is there to ask
-  }
-  setTimeout(connect, 2000);
+  watch(wanted);
 }
 
 function disconnect() {
-  if (source) source.close();
-  source = null;
+  watched = "";
+  watch([]);
+}
+
+function hear({ kind, topic }) {
+  if (!watched) return; // it was on its way when this page stopped watching
+  if (kind === "change") return refreshTopic(topic);
+  if (kind === "lost") return show("lost", "reconnecting");
+  if (kind === "leave") {
+    leave();
+    setTimeout(() => location.reload(), 500);
+    return;
+  }
+  show("on", "live");
+  refreshAll(isFirst ? "[data-live]:not([data-over])" : "[data-live]"); // what changed before we listened
+  isFirst = false;
 }
 
 function show(state, text) {

@@ -1,6 +1,8 @@
 // Lines that come: <ol data-stream="/fleet/runs/.../lines?after=17">. The server sends them as HTML, escaped; they are
 // added at the end, and the oldest ones go when there are too many. While somebody reads further up, it stays there.
 
+import { whileVisible } from "./visible.js";
+
 const MOST = 2000;
 
 for (const list of document.querySelectorAll("[data-stream]")) start(list);
@@ -13,9 +15,15 @@ function start(list) {
   list.addEventListener("scroll", () => follow && (follow.checked = isAtEnd(list)));
   follow?.addEventListener("change", () => follow.checked && toEnd(list));
   if (list.dataset.streamOver !== undefined) return;
-  const source = new EventSource(list.dataset.stream);
-  source.addEventListener("append", (event) => append(list, JSON.parse(event.data), follow?.checked ?? true));
-  window.addEventListener("pagehide", () => source.close());
+  const address = new URL(list.dataset.stream, location.href);
+  whileVisible(() => {
+    const source = new EventSource(address);
+    source.addEventListener("append", (event) => {
+      address.searchParams.set("after", event.lastEventId); // where the next one begins
+      append(list, JSON.parse(event.data), follow?.checked ?? true);
+    });
+    return source;
+  });
 }
 
 function append(list, html, follows) {

@@ -2,9 +2,12 @@
 // The transcript is fetched again whenever the turn changes; what is not in it yet is then put back. When the step is
 // stored, the transcript has the whole card, and the pieces go.
 
+import { whileVisible } from "./visible.js";
+
 const place = () => document.querySelector("[data-words]");
 const first = place();
 let said = "";
+let isOver = false;
 
 function show() {
   const shown = place();
@@ -13,7 +16,8 @@ function show() {
   shown.closest("li").hidden = said === "";
 }
 
-if (first?.dataset.wordsSrc) {
+function listen() {
+  said = ""; // it begins with the step under way
   const source = new EventSource(first.dataset.wordsSrc);
   source.addEventListener("words", (event) => {
     said += JSON.parse(event.data);
@@ -23,7 +27,14 @@ if (first?.dataset.wordsSrc) {
     said = "";
     show();
   });
-  source.addEventListener("over", () => source.close());
+  source.addEventListener("over", () => {
+    isOver = true;
+    source.close();
+  });
+  return source;
+}
+
+if (first?.dataset.wordsSrc) {
+  whileVisible(() => (isOver ? null : listen()));
   document.addEventListener("afl:swapped", show);
-  window.addEventListener("pagehide", () => source.close());
 }
