@@ -11,7 +11,7 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.approval_text import print_approval, values_line
 from afl.cli.approvals_bulk import Several, chosen_ids
-from afl.cli.clients import client_for
+from afl.cli.clients import client_for, looked_at
 from afl.cli.console import Table, can_ask, output, print_json, say, shortened
 from afl.cli.operation_command import operation_command, unless_subcommand
 from afl.client.store_client import OperationsClient
@@ -63,7 +63,7 @@ _Yes = Annotated[
         afl approvals list --group finance --json
     """,
 )
-def list_(found: list[Approval], *, group: str) -> None:
+def list_(found: list[Approval], *, group: str, store: str | None, server: str | None) -> None:
     columns = ("APPROVAL", "FOR", "WHAT", "RUN", "STEP", "ASKED", "EXPIRES", "VALUES")
     shown = Table(*columns, below=["RUN", "STEP", "VALUES"])
     for each in found:
@@ -78,7 +78,10 @@ def list_(found: list[Approval], *, group: str) -> None:
             Text(f"in {left(remaining)}" if remaining > 0 else "now", "yellow") if each.expires else "",
             Text(values_line(each.given), "cyan"),
         )
-    shown.print(output()) if found else say(f"Nothing waits for {group or 'a person'}")
+    if found:
+        shown.print(output())
+    else:
+        say(f"Nothing waits for {group or 'a person'} in {looked_at(store, server)}")
 
 
 approvals.callback()(unless_subcommand(list_))

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
-from afl.cli.clients import client_for
+from afl.cli.clients import client_for, looked_at
 from afl.cli.console import Table, output, print_json, say, write
 from afl.cli.operation_command import operation_command, unless_subcommand
 from afl.cli.problems import print_findings
@@ -45,12 +45,15 @@ flows = options.command_group(_HELP, runs_without_command=True)
         afl flows list --json
     """,
 )
-def list_(page: FlowPage) -> None:
+def list_(page: FlowPage, *, store: str | None, server: str | None) -> None:
     shown = Table("FLOW", "STORED", "WORKFLOWS", "RUNS", "ID")
     for each in page.flows:
         stored = Text(date(each.stored) if each.stored else "", "dim")
         shown.add(each.name, stored, f"{each.workflows:,}", f"{each.runs:,}", each.id)
-    shown.print(output()) if page.flows else say("No flows; `afl flows publish FILE` keeps one")
+    if page.flows:
+        shown.print(output())
+    else:
+        say(f"No flows in {looked_at(store, server)}; `afl flows publish FILE` keeps one")
     if page.next:
         say(f"More: the same command with --before {page.next}", "dim")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from rich.text import Text
 
+from afl.cli.clients import looked_at
 from afl.cli.console import COLORS, Table, duration, output, say, shortened
 from afl.cli.operation_command import operation_command
 from afl.operations.run.run_counts import StateCount, count_states
@@ -35,11 +36,10 @@ from afl.runtime.entities import RunnerState, labels
         afl list --before 01jd3v      the page behind
     """,
 )
-def list_(page: RunPage) -> None:
+def list_(page: RunPage, *, store: str | None, server: str | None) -> None:
     labeled = any(each.name or each.tags for each in page.runs)
-    shown = Table(
-        "RUN", "STARTED", "STATE", "TOOK", "WORKFLOW", *(["NAME"] if labeled else []), "", below=[""]
-    )
+    about = ["NAME", ""] if labeled else [""]
+    shown = Table("RUN", "STARTED", "STATE", "TOOK", "WORKFLOW", *about, below=about)
     for each in page.runs:
         shown.add(
             each.run,
@@ -50,7 +50,7 @@ def list_(page: RunPage) -> None:
             *([" ".join(filter(None, (each.name, *labels(each.tags))))] if labeled else []),
             _about(each),
         )
-    shown.print(output()) if page.runs else say("No runs")
+    shown.print(output()) if page.runs else say(f"No runs in {looked_at(store, server)}")
     if page.next:
         say(f"More: the same command with --before {page.next}", "dim")
 
@@ -80,11 +80,12 @@ def _about(line: RunLine) -> Text:
         afl states --json | jq '.[] | select(.state == "waiting:person").count'
     """,
 )
-def states(counts: list[StateCount]) -> None:
+def states(counts: list[StateCount], *, store: str | None, server: str | None) -> None:
     shown = Table("STATE", "RUNS")
     for each in counts:
         if each.count:
             state, _, kind = each.state.partition(":")
             words = f"  for {WAITS_FOR[kind]}" if kind else state
             shown.add(Text(words, COLORS.get(state, "")), f"{each.count:,}{'+' if each.more else ''}")
-    shown.print(output()) if any(each.count for each in counts) else say("No runs")
+    found = any(each.count for each in counts)
+    shown.print(output()) if found else say(f"No runs in {looked_at(store, server)}")

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
-from afl.cli.clients import chosen, client_for
+from afl.cli.clients import chosen, client_for, looked_at
 from afl.cli.console import Table, output, print_json, say, shortened
 from afl.cli.programs import prepare
 from afl.client.store_client import OperationsClient, open_client
@@ -100,7 +100,7 @@ def schedules(
     elif found:
         _print(found)
     else:
-        say("No schedules")
+        say(f"No schedules in {looked_at(store, server)}")
 
 
 def _remove(client: OperationsClient, name: str) -> None:

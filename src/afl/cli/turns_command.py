@@ -13,7 +13,7 @@ import typer
 from rich.text import Text
 
 from afl.cli import options, turns_sessions
-from afl.cli.clients import chosen
+from afl.cli.clients import chosen, looked_at
 from afl.cli.console import Table, output, print_json, say, shortened, write
 from afl.cli.operation_command import operation_command
 from afl.cli.turns_sessions import SessionOption
@@ -180,12 +180,12 @@ def show(
         afl turns list guide --limit 5 --json
     """,
 )
-def list_(found: list[TurnLine]) -> None:
+def list_(found: list[TurnLine], *, store: str | None, server: str | None) -> None:
     shown = Table("TURN", "AGENT", "ASKED", "STATUS", "", below=[""])
     for each in found:
         error = Text(shortened(each.error), "red")
         shown.add(each.turn, each.agent, Text(date(each.created), "dim"), status_text(each.status), error)
-    shown.print(output()) if found else say("No turns yet")
+    shown.print(output()) if found else say(f"No turns yet in {looked_at(store, server)}")
 
 
 @turns.command("agents")

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from afl.cli import options
-from afl.cli.clients import client_for
+from afl.cli.clients import client_for, looked_at
 from afl.cli.console import Table, output, print_json, say, shortened, state_text
 from afl.cli.operation_command import operation_command
 from afl.operations.spans import span
@@ -30,7 +30,7 @@ from afl.operations.work.workers import Liveness, Server, servers, store_lock
         afl tasks --run 01jd3v --json
     """,
 )
-def tasks(found: list[TaskLine]) -> None:
+def tasks(found: list[TaskLine], *, store: str | None, server: str | None) -> None:
     shown = Table("TASK", "FACET", "STATE", "AGE", "TRIES", "LIST", "STEP", "", below=["STEP", ""])
     for each in found:
         shown.add(
@@ -43,7 +43,7 @@ def tasks(found: list[TaskLine]) -> None:
             f"{each.run}/{each.step}" if each.step else each.run,
             Text(shortened(each.error), "red") if each.error else Text(each.owner, "dim"),
         )
-    shown.print(output()) if found else say("No tasks")
+    shown.print(output()) if found else say(f"No tasks in {looked_at(store, server)}")
 
 
 def _tries(line: TaskLine) -> str:
@@ -94,7 +94,8 @@ def ps(
         _print(found, known)
     gone = len(known) - len(found)
     if not found:
-        say("No server" + (f" now; {gone} stopped or died (afl ps --all)" if gone else ""))
+        past = f" now; {gone} stopped or died (afl ps --all)" if gone else ""
+        say(f"No server in {looked_at(store, server)}{past}")
 
 
 def _print(found: list[Server], known: list[Server]) -> None:

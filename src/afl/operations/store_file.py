@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from urllib.parse import unquote
 
 from afl.kernel.database.sqlite_file import foreign_table
 from afl.kernel.errors import StoreCorrupt, StoreUnavailable
+from afl.kernel.redaction import redacted
+
+
+def store_place(store: str) -> str:
+    """Where a store is, as people are told: the whole path of a file, or an address without its secrets."""
+    if not store.startswith("sqlite:///"):
+        return redacted(store)
+    return os.path.abspath(unquote(store.removeprefix("sqlite:///")))
 
 
 def require_file(store: str) -> None:
@@ -16,13 +25,15 @@ def require_file(store: str) -> None:
     """
     if not store.startswith("sqlite:///"):
         return
-    path = unquote(store.removeprefix("sqlite:///"))
+    path = store_place(store)
     if not Path(path).exists():
         missing = StoreUnavailable(
             f"there is no store {path} yet; `afl run`, `afl submit` or `afl turns worker` creates it, "
             "or name another with --store"
         )
-        missing.hint = ""  # that of its class is for a server that does not answer
+        above = _above(Path(unquote(store.removeprefix("sqlite:///"))))
+        # The hint of its class is for a server that does not answer.
+        missing.hint = f"A folder above this one has a store: --store {above}" if above else ""
         raise missing
     table = foreign_table(path)
     if table:
@@ -30,3 +41,9 @@ def require_file(store: str) -> None:
             f"{path} is the SQLite database of another program (it has a table {table}, and none of AgentFlow's); "
             "name another file, or let `afl run`, `afl submit` or afl.connect add the tables"
         )
+
+
+def _above(path: Path) -> Path | None:
+    """The store of that relative path in the nearest folder above the current one."""
+    folders = () if path.is_absolute() else Path.cwd().parents
+    return next((folder / path for folder in folders if (folder / path).is_file()), None)

@@ -244,5 +244,5 @@ def test_resuming_an_unknown_run_lists_the_latest(afl: Afl, doubling: str, agent
 def test_resuming_in_a_folder_without_store_makes_none(afl: Afl, tmp_path: Path) -> None:
     done = afl("resume", "zzz")
     assert done.code == 1
-    assert "there is no store .afl/afl.db yet" in done.err
+    assert f"there is no store {tmp_path}/.afl/afl.db yet" in done.err
     assert not (tmp_path / ".afl").exists()

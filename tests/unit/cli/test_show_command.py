@@ -102,8 +102,8 @@ def test_an_unknown_run_lists_the_latest(afl: Afl, doubling: str, agents: str) -
     assert f"{run}  " in done.err and "completed  t.Twice" in done.err
 
 
-def test_no_run_at_all(afl: Afl, doubling: str) -> None:
+def test_no_run_at_all(afl: Afl, doubling: str, tmp_path: Path) -> None:
     afl("run", doubling, "-i", "n=1", "--store", "memory://")
     done = afl("show")
     assert done.code == 1
-    assert "there is no store .afl/afl.db yet" in done.err
+    assert f"there is no store {tmp_path}/.afl/afl.db yet" in done.err
