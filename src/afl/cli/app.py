@@ -167,7 +167,7 @@ def main(args: Sequence[str] | None = None) -> int:
     """The command `afl`; the exit code."""
     given = list(sys.argv[1:] if args is None else args)
     try:
-        problem = _misspelled(given)
+        problem = _unknown(given)
         if problem:
             return _refuse(problem)
         code = typer.main.get_command(app)(_dispatched(given), prog_name="afl", standalone_mode=False)
@@ -209,10 +209,10 @@ def _dispatched(given: list[str]) -> list[str]:
     )
 
 
-def _misspelled(given: list[str]) -> str:
-    """The text for a first word that is no file and almost a command."""
+def _unknown(given: list[str]) -> str:
+    """The text for a first word that is neither a command nor a file."""
     word = given[0] if given else ""
-    near = near_name(word, COMMANDS)
-    if word in COMMANDS or not word.isalpha() or not near or Path(word).exists():
+    if word in COMMANDS or not word.isalpha() or Path(word).exists():
         return ""
-    return f"there is no command {word!r}; did you mean {near!r}?"
+    near = near_name(word, COMMANDS)
+    return f"there is no command {word!r}" + (f"; did you mean {near!r}?" if near else ", and no such file")

@@ -48,6 +48,14 @@ def test_a_misspelled_command_gets_a_suggestion(afl: Afl) -> None:
     assert "did you mean 'show'?" in done.err
 
 
+@pytest.mark.parametrize("word", ["servers", "top", "help"])
+def test_a_word_that_is_no_command_is_not_taken_for_a_file(afl: Afl, word: str) -> None:
+    done = afl(word, "--json")
+    assert done.code == 2
+    assert f"there is no command '{word}', and no such file" in done.err
+    assert "`afl --help` lists the commands" in done.err
+
+
 def test_a_word_that_is_a_file_is_compiled(afl: Afl, tmp_path: Path) -> None:
     (tmp_path / "runs").write_text("facet A()\n")
     assert afl("runs", "--check").err == "OK: 1 source(s) parsed successfully\n"
