@@ -47,7 +47,7 @@ def test_a_session_is_a_transcript(house: Visitors, turn: str) -> None:
     assert "Delete" not in page and "Fork" not in page
     assert f"hello {MARKUP}" in house.viewer.read(f"{PLACE}?fragment=transcript")
     assert f'href="{PLACE}"' in house.viewer.open(f"/turns/{turn}")
-    assert "no session 'nobody'" in house.viewer.read("/sessions/nobody", 422)
+    assert "no session 'nobody'" in house.viewer.read("/sessions/nobody", 404)
 
 
 def test_a_session_goes_on_is_forked_and_deleted(house: Visitors, turn: str) -> None:
@@ -60,7 +60,7 @@ def test_a_session_goes_on_is_forked_and_deleted(house: Visitors, turn: str) -> 
     assert "go on" in house.viewer.read(told.url)
     assert "is not over" in operator.act(told.url, action="delete").text
     assert operator.act(PLACE, action="delete").text == f"Session {NAME} is deleted."
-    assert "no session" in house.viewer.read(PLACE, 422)
+    assert "no session" in house.viewer.read(PLACE, 404)
 
 
 def test_the_agent_of_a_session_leads_to_it(house: Visitors, turn: str) -> None:

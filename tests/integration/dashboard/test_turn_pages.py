@@ -47,7 +47,8 @@ def test_agents_say_what_they_do_and_wait_for(house: Visitors, project: House) -
     assert page.count("do it") == 2
     one = house.viewer.read("/agents/ada")
     assert "Queued 1" in one and "Waits for search" in one
-    assert "no agent 'nobody'" in house.viewer.read("/agents/nobody", 422)
+    assert "no agent 'nobody'" in house.viewer.read("/agents/nobody", 404)
+    assert "no turn and no agent 'nothing'" in house.viewer.read("/turns/nothing", 404)
 
 
 def test_a_turn_is_a_transcript_with_its_calls_and_waits(house: Visitors, project: House) -> None:

@@ -24,7 +24,7 @@ from afl.fleet.requests import (
 from afl.fleet.settings import FleetSettings, load_fleet_settings, missing_dotenv
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_json import from_data
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.ids import sortable_id
 from afl.operations.fleet.fleet_dag import RunStanding, standing
 from afl.operations.parameters import Limit, about
@@ -131,7 +131,7 @@ def _older_run(client: Client, given: str) -> str:
     try:
         return client.call(GetRun(given)).run.run_id
     except RequestRefused as refused:
-        raise InputError(f"there is no run {given!r}; `afl fleet status` lists them") from refused
+        raise NotFoundError(f"there is no run {given!r}; `afl fleet status` lists them") from refused
 
 
 def show_run(client: Client, run_id: str) -> RunStanding:

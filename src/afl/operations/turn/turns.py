@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Annotated, Any, TypeVar
 
 from afl.kernel.database import Transaction
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, NotFoundError
 from afl.operations.parameters import Limit, Skip, about
 from afl.operations.turn.parameters import Files
 from afl.operations.turn.turn_store import TurnStore, reading, with_agents
@@ -238,16 +238,16 @@ def find_turn(tx: Transaction, project: str, name: str = "") -> TurnRef:
         return TurnRef(project, found[0][1], found[0][0])
     if found:
         raise InputError(f"several turns start with {name!r}: {', '.join(turn for turn, _ in found)} ...")
-    raise InputError(
+    raise NotFoundError(
         f"project {project} has no turn and no agent {name!r}; `afl turns list` shows the latest"
     )
 
 
 def known_agent(tx: Transaction, project: str, agent: str) -> None:
-    """InputError for an agent that nobody defined."""
+    """NotFoundError for an agent that nobody defined."""
     if get_agent(tx, project, agent) is None:
         names = [each.agent_id for each in list_agents(tx, project) if "session" not in each.metadata]
-        raise InputError(f"project {project} has no agent {agent!r}; {near(agent, names)}")
+        raise NotFoundError(f"project {project} has no agent {agent!r}; {near(agent, names)}")
 
 
 async def boxes_of(agents: Agents, name: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 from afl.kernel.bounds import LONGEST_NAME, is_name
 from afl.kernel.codec import decode, encode
 from afl.kernel.database import Row, Transaction, queries
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, NotFoundError
 from afl.turns.cardbox.cards import NewCard, json_data
 from afl.turns.resources import Agent, get_agent, put_agent
 from afl.turns.sessions.history import check_history
@@ -72,10 +72,12 @@ def actor_of(agent_id: str, session_id: str) -> str:
 
 
 def get_session(tx: Transaction, project: str, session_id: str) -> SessionRow:
-    """The session; InputError if there is none."""
+    """The session; NotFoundError if there is none."""
     row = tx.one(Q.get_session, project=project, session=session_id)
     if row is None:
-        raise InputError(f"project {project} has no session {session_id!r}; `afl turns sessions` lists them")
+        raise NotFoundError(
+            f"project {project} has no session {session_id!r}; `afl turns sessions` lists them"
+        )
     return SessionRow.of(row)
 
 
