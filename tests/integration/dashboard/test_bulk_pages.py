@@ -8,6 +8,7 @@ import pytest
 from support.dashboard_pages import Visitors, visitors
 
 from afl.operations.audit import read_audit
+from afl.operations.run.bulk import ACTION_NAMES
 from afl.runtime.entities import RunnerState
 from afl.runtime.persistence import RunFilter
 
@@ -88,5 +89,31 @@ def test_filters_by_duration_and_cost_stand_in_the_url(house: Visitors) -> None:
     assert run in house.viewer.open("/runs?longer=0s")
     assert run not in house.viewer.open("/runs?longer=1h")
     assert run not in house.viewer.open("/runs?cost=0.5&text=refused")
-    assert run in house.viewer.open("/runs?text=refused&longer=nonsense&cost=-1")
     assert 'value="1h"' in house.viewer.open("/runs?longer=1h")
+
+
+@pytest.mark.parametrize(
+    ("filters", "said"),
+    {
+        "tag=team": "a tag is written key=value",
+        "longer=10+minutes": "a span of time is written like",
+        "cost=$2": "a cost is a number of US dollars",
+        "cost=nan": "a cost is a number of US dollars",
+        "state=broken": "is not a state of a run",
+        "span=soon": "a span of time is written like",
+    }.items(),
+)
+def test_a_filter_that_is_not_understood_is_refused(house: Visitors, filters: str, said: str) -> None:
+    """Passed over, it would let a bulk action change more runs than were meant."""
+    run = house.run(SOURCE, {"n": 7}, "t.Do", Work=refuse)
+    shown = house.operator.read(f"/runs?workflow=t.Do&{filters}")
+    assert said in shown and run not in shown
+    assert said in house.operator.read(f"/bulk?action=cancel&workflow=t.Do&{filters}", 422)
+
+
+@pytest.mark.parametrize("action", ACTION_NAMES)
+def test_a_preview_says_what_the_action_does(house: Visitors, action: str) -> None:
+    house.run(SOURCE, {"n": 7}, "t.Do", Work=refuse)
+    house.run(SOURCE, {"n": 7}, "t.Ask")
+    shown = house.admin.read(f"/bulk?action={action}&text=7")
+    assert f"{action.capitalize()} 1 run" in shown or f"{action.capitalize()} 2 runs" in shown

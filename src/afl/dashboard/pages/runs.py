@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from contextlib import suppress
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from starlette.requests import Request
@@ -13,14 +14,13 @@ from starlette.routing import Route
 from afl.dashboard.rendering import ask, fragment, page
 from afl.dashboard.wording import with_query
 from afl.kernel.errors import InputError
-from afl.operations.parameters import RUN_STATES
 from afl.operations.program.library import list_workflows
 from afl.operations.run.run_counts import count_states
-from afl.operations.run.run_list import list_runs
+from afl.operations.run.run_list import RunPage, list_runs
 from afl.operations.run.runs import UnknownRun
-from afl.operations.spans import read_span
 
 _PAGE = 50
+_MOST_DOLLARS = 1e9
 STATES = ("running", "retrying", "waiting", "paused", "failed", "canceled", "completed", "created")
 SPANS = {
     "1h": "last hour",
@@ -45,18 +45,8 @@ class Wanted:
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> Wanted:
-        state, span = given.get("state", ""), given.get("span", "")
-        tag = given.get("tag", "").strip()
-        return cls(
-            state=state if state in RUN_STATES else "",
-            workflow=given.get("workflow", ""),
-            text=given.get("text", "").strip(),
-            span=span if span in SPANS else "",
-            tag=tag if "=" in tag else "",
-            longer=_span(given.get("longer", "")),
-            cost=_amount(given.get("cost", "")),
-            before=given.get("before", ""),
-        )
+        """As it is written; what does not fit is refused when runs are looked for."""
+        return cls(**{each.name: given.get(each.name, "").strip() for each in fields(cls)})
 
     def url(self, path: str = "/runs", **changes: str) -> str:
         """The page that shows them, with some of it changed; another question begins at its newest run."""
@@ -87,24 +77,16 @@ class Wanted:
             "within": self.span,
             "tags": [self.tag] if self.tag else [],
             "longer_than": self.longer,
-            "min_cost": float(self.cost or 0),
+            "min_cost": _dollars(self.cost),
         }
 
 
-def _span(text: str) -> str:
-    """A span of time; nothing if it is none."""
-    try:
-        return text.strip() if text and read_span(text) else ""
-    except InputError:
-        return ""
-
-
-def _amount(text: str) -> str:
-    """An amount of money; nothing if it is none."""
-    try:
-        return text.strip() if text and 0 < float(text) < 1e9 else ""
-    except ValueError:
-        return ""
+def _dollars(text: str) -> float:
+    """An amount of money; InputError if it is none."""
+    with suppress(ValueError):
+        if 0 <= (amount := float(text or 0)) < _MOST_DOLLARS:
+            return amount
+    raise InputError(f"a cost is a number of US dollars such as 0.50, got {text!r}")
 
 
 async def runs(request: Request) -> Response:
@@ -131,14 +113,22 @@ async def states(request: Request) -> Response:
     return await fragment(request, "_runs_states.html", wanted=wanted, states=STATES, counts=counts)
 
 
-async def _shown(request: Request, wanted: Wanted) -> dict[str, Any]:
-    query = {**wanted.query, "limit": _PAGE}
+async def _found(request: Request, query: dict[str, Any], before: str) -> RunPage:
     try:
-        found = await ask(request, list_runs, **query, before=wanted.before)
+        return await ask(request, list_runs, **query, before=before)
     except UnknownRun:  # the page began behind a run that is gone by now
-        found = await ask(request, list_runs, **query)
+        return await ask(request, list_runs, **query)
+
+
+async def _shown(request: Request, wanted: Wanted) -> dict[str, Any]:
+    problem = ""
+    try:
+        found = await _found(request, {**wanted.query, "limit": _PAGE}, wanted.before)
+    except InputError as error:  # a filter is not written as it should be
+        found, problem = RunPage([], ""), str(error)
     return {
         "wanted": wanted,
+        "problem": problem,
         "runs": found.runs,
         "first": wanted.url() if wanted.before else "",
         "next": wanted.url(before=found.next) if found.next else "",
