@@ -67,7 +67,8 @@ def test_a_run_is_started_and_its_lines_stream_in(page: Page, live: LiveSystem, 
 def test_a_hidden_page_has_no_stream_and_reads_on_when_it_is_seen(
     page: Page, live: LiveSystem, seeds: Seeds
 ) -> None:
-    start_gated(page, "hidden-gate")
+    with page.expect_request("**/lines?*"):
+        start_gated(page, "hidden-gate")
     expect(lines(page)).to_contain_text("at gate hidden-gate")
     with page.expect_event("requestfailed", lambda request: "/lines" in request.url):
         hide(page, True)
