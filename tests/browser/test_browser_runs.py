@@ -11,6 +11,12 @@ from browser.accessibility import check_fits
 from browser.live_system import LiveSystem
 from browser.seeds import OLD, Seeds
 
+# Texts that are wider than the element they are in, and that nobody can scroll.
+CUT_OFF = """() => [...document.querySelectorAll("main p, main td, main h1, main dd")]
+  .filter(each => each.clientWidth && each.scrollWidth > each.clientWidth + 1)
+  .filter(each => getComputedStyle(each).overflowX === "visible")
+  .map(each => each.outerHTML.slice(0, 200))"""
+
 
 def rows(page: Page) -> Locator:
     return page.get_by_role("table", name="Runs").locator("tbody tr")
@@ -127,3 +133,33 @@ def test_runs_with_long_names_are_compared_on_a_phone(page: Page, live: LiveSyst
     page.set_viewport_size({"width": 400, "height": 900})
     page.goto(f"/compare?first={runs[0]}&second={runs[1]}")
     check_fits(page)
+
+
+def test_long_names_of_workflows_and_steps_fit_a_phone(page: Page, live: LiveSystem) -> None:
+    name = "a.department.with.many.words.TheWorkflowWithALongNameAsGeneratorsProduceIt"
+    space, _, short = name.rpartition(".")
+    step = "aStatementWithALongNameThatNobodyWritesByHand"
+    source = f"""namespace {space} {{
+        event facet {short}Facet(n: Double) => (m: Long)
+        workflow {short}(n: Long) => (m: Long) andThen {{
+            {step} = {short}Facet(n = 1 / $.n)
+            yield {short}(m = {step}.m)
+        }}
+    }}"""
+    failed, waiting = (
+        live.do(lambda n=n: submit_source(live.store, source, name, {"n": n})).run for n in (0, 1)
+    )
+    live.until(failed, "failed")
+    page.set_viewport_size({"width": 390, "height": 844})
+    for address in (
+        "/overview",
+        "/tasks",
+        f"/runs/{failed}",
+        f"/runs/{failed}/steps/{step}",
+        f"/compare?first={failed}&second={waiting}",
+        f"/schedules/new?workflow={name}",
+        f"/start?workflow={name}",
+    ):
+        page.goto(address)
+        check_fits(page)
+        assert page.evaluate(CUT_OFF) == [], address

@@ -57,6 +57,10 @@ def refuse(n: int, note: str = "") -> dict[str, int]:
     raise ValueError(f"{n} is refused {MARKUP}")
 
 
+def refuse_even(n: int) -> dict[str, int]:
+    return double(n) if n % 2 else refuse(n)
+
+
 def state_of(house: Visitors, run: str) -> str:
     found = house.store.get_run(WorkflowId(run))
     assert found is not None
@@ -169,6 +173,17 @@ def test_every_view_is_a_page_and_a_part(house: Visitors, view: str) -> None:
     if view != "log":
         assert "×3" in part
         assert f"/runs/{run}/steps/0/all/0/%23/one" in part
+
+
+def test_the_tree_counts_what_failed_of_many(house: Visitors) -> None:
+    """A few of hundreds are too thin a part of the bar to be seen."""
+    run = house.run(EACH, {"ns": list(range(40))}, Double=refuse_even)
+    assert "20 failed" in house.viewer.read(f"/runs/{run}?view=tree")
+
+
+def test_an_empty_text_is_seen(house: Visitors) -> None:
+    run = house.run(CHAIN, {"n": 1}, Double=double)
+    assert '<code class="value faint">""</code>' in house.viewer.open(f"/runs/{run}")
 
 
 def test_a_run_is_found_by_the_beginning_of_its_id(house: Visitors) -> None:
