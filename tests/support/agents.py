@@ -58,8 +58,10 @@ def submit(
     source: str = DOUBLE,
     **options: Any,
 ) -> WorkflowId:
-    """A run that nobody has begun."""
-    return Evaluator(store).submit(program(workflow, source), inputs or {"n": 3}, **options)
+    """A run that nobody has begun; without inputs, its `n` is 3 if it has one."""
+    made = program(workflow, source)
+    usual = {param.name: 3 for param in made.workflow.params if param.name == "n"}
+    return Evaluator(store).submit(made, inputs or usual, **options)
 
 
 def begin(

@@ -161,6 +161,11 @@ def test_bad_inputs_are_refused_before_anything_is_stored(
     assert engine.store.step_count() == 0
 
 
+def test_an_input_of_a_workflow_without_parameters_is_refused(engine: Engine) -> None:
+    result = engine.run("workflow W() => (y: Long) andThen { yield W(y = 1) }", {"j": 1})
+    assert "workflow W: unknown input 'j'; known: none" in str(result.error)
+
+
 def test_a_missing_input_is_refused(engine: Engine) -> None:
     result = engine.run("workflow W(i: Long, j: Long)", {"i": 1})
     assert result.status == ExecutionStatus.ERROR

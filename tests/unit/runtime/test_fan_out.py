@@ -250,7 +250,7 @@ def test_a_failure_is_checked_where_a_value_of_its_schema_is_asked_for(web: Web,
     }
     workflow Bad(lost: Json) andThen { told = Tell($.lost) }
     """
-    assert web.outputs(begin(store, "W", {"n": 1}, source)) == {"why": "m"}
+    assert web.outputs(begin(store, "W", {}, source)) == {"why": "m"}
     error = run_of(store, begin(store, "Bad", {"lost": [{"message": "m"}]}, source)).error
     assert error is not None
     assert "field 'error_type' of sys.Failure is missing" in error["message"]

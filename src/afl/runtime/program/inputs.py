@@ -24,7 +24,9 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
         )
     values = _plain(inputs)
     declared = {param.name: param for param in workflow.params}
-    problems = [unknown_name("input", name, declared) for name in values if declared and name not in declared]
+    # A program from a source declares every input; one that was built by hand may declare none and read some.
+    declares = bool(declared) or "location" in workflow.ast
+    problems = [unknown_name("input", name, declared) for name in values if declares and name not in declared]
     for name, param in declared.items():
         if name in values:
             problem = misfit(values[name], param.type, program.schemas, f"input '{name}'")
