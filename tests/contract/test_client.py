@@ -412,8 +412,13 @@ def test_the_history_has_what_people_do_to_a_run(place: Place) -> None:
 def test_schedules(place: Place) -> None:
     async def story() -> None:
         async with place.client() as flow:
-            made = await flow.schedule(QUIZ, cron="0 7 * * *", zone="Europe/Oslo", question="a")
+            made = await flow.schedule(
+                QUIZ, cron="0 7 * * *", zone="Europe/Oslo", question="a", catch_up="all"
+            )
             assert (made.name, made.inputs, made.zone) == ("Quiz", {"question": "a"}, "Europe/Oslo")
+            assert made.catch_up == "all"
+            with pytest.raises(InputError, match="some"):
+                await flow.schedule(QUIZ, cron="0 7 * * *", question="a", catch_up="some")
             assert [each.name for each in await flow.schedules()] == ["Quiz"]
             await flow.unschedule("Quiz")
             assert await flow.schedules() == []

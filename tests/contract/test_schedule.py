@@ -153,6 +153,16 @@ def test_paused_and_removed_ones_do_not_fire(witness: Witness) -> None:
     assert witness.at(START + DAY) == 1
 
 
+@pytest.mark.parametrize("catch_up", list(CatchUp))
+def test_times_that_passed_while_it_was_paused_are_not_made_up_for(
+    witness: Witness, catch_up: CatchUp
+) -> None:
+    witness.put("a", "0 * * * *", catch_up=catch_up)
+    witness.put("a", "0 * * * *", catch_up=catch_up, paused=True)
+    assert witness.put("a", "0 * * * *", now=START + DAY, catch_up=catch_up) == START + DAY + HOUR
+    assert [witness.at(START + DAY), witness.at(START + DAY + HOUR)] == [0, 1]
+
+
 def test_one_that_never_comes_again_rests(witness: Witness) -> None:
     witness.put("a", "0 0 0 2 1 * 2026")
     assert [witness.at(START + DAY), witness.at(START + 400 * DAY)] == [1, 0]

@@ -9,6 +9,7 @@ import pytest
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import CapabilityError, InputError, ScheduleError
+from afl.kernel.schedule import CatchUp
 from afl.language import compile_source
 from afl.operations.program.sources import choose_workflow
 from afl.operations.run import control, runs
@@ -108,6 +109,23 @@ def test_replacing_pausing_and_removing(store: PersistenceAPI, program: Program)
     assert timetable.schedules(store) == []
 
 
+def test_one_that_is_replaced_while_it_is_paused_stays_paused(
+    store: PersistenceAPI, program: Program
+) -> None:
+    timetable.add(store, program, {"n": 1}, cron="@hourly")
+    timetable.pause(store, "Add")
+    again = timetable.add(store, program, {"n": 2}, cron="@daily")
+    assert (again.paused, again.cron, again.inputs) == (True, "@daily", {"n": 2})
+    assert WorkflowSchedules(store).fire_due(now=wall_ms() + 48 * HOUR) == 0
+
+
+def test_all_missed_times_are_made_up_for_at_once(store: PersistenceAPI, program: Program) -> None:
+    due = timetable.add(store, program, {"n": 1}, cron="@hourly", catch_up=CatchUp.ALL).due
+    assert due is not None
+    assert WorkflowSchedules(store).fire_due(now=due + 29 * HOUR) == 30
+    assert len(store.find_runs()) == 30
+
+
 def test_what_cannot_be(store: PersistenceAPI, program: Program) -> None:
     with pytest.raises(InputError, match="input 'n' is missing"):
         timetable.add(store, program, cron="@hourly")
@@ -115,6 +133,10 @@ def test_what_cannot_be(store: PersistenceAPI, program: Program) -> None:
         timetable.add(store, program, {"n": 1}, cron="every day")
     with pytest.raises(ScheduleError):
         timetable.add(store, program, {"n": 1}, cron="@daily", zone="Mars")
+    with pytest.raises(ScheduleError, match="the catch-up is 'some'; expected none, latest, all"):
+        WorkflowSchedules(store).put("x", program, {"n": 1}, cron="@daily", catch_up="some")
+    with pytest.raises(InputError, match="the run's name"):
+        timetable.add(store, program, {"n": 1}, cron="@daily", name="n\n")
     with pytest.raises(InputError, match="there is no schedule 'x'; there is none at all"):
         timetable.remove(store, "x")
     timetable.add(store, program, {"n": 1}, cron="@daily")

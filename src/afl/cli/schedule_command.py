@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
 from typing import Annotated
 
@@ -42,7 +43,7 @@ def schedule(
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Start a workflow on a schedule. One of the same name is replaced.
+    """Start a workflow on a schedule. One of the same name is replaced; if it is paused, it stays so.
 
     Runners start its runs, each time once, however many of them are up.
 
@@ -70,6 +71,8 @@ def schedule(
         )
     if as_json:
         print_json(asdict(added))
+    elif added.paused:
+        say(f"Schedule {added.name}: it stays paused (afl schedules --unpause {shlex.quote(added.name)})")
     else:
         say(f"Schedule {added.name}: first {date(added.due) if added.due else 'never'}")
 

@@ -161,7 +161,7 @@ class Client:
         zone: str = "UTC",
         name: str = "",
         inputs: Mapping[str, Any] | None = None,
-        catch_up: CatchUp = CatchUp.LATEST,
+        catch_up: str = CatchUp.LATEST,
         task_list: str | None = None,
         tags: Mapping[str, str] | None = None,
         **values: Any,
@@ -169,7 +169,8 @@ class Client:
         """Start a workflow on a schedule; a schedule of that name (by default the workflow's) is replaced.
 
         `source` is that of `start`, but for a compiled program. `cron` has five fields, read in the time `zone`. Runs
-        are called like the schedule, and have its `tags`.
+        are called like the schedule, and have its `tags`. `catch_up` says which missed times start a run: "none", the
+        "latest" or "all". One that is paused stays so.
         """
         found = read_source(source, workflow)
         given = merged_inputs(inputs, values)

@@ -100,11 +100,13 @@ class Schedules:
         """Add a schedule or replace the one of its name; the time it is next due.
 
         Putting back what is there already changes no time, so that a restart loses none that it slept through. A new
-        expression counts from now, or from `not_before` if that is later.
+        expression, and one that was paused, counts from now, or from `not_before` if that is later.
         """
         cron, zone = Cron.parse(schedule.cron), zone_named(schedule.zone)
         known = tx.one(_Q.get, part=schedule.part, name=schedule.name)
-        if known is not None and (known["cron"], known["zone"]) == (schedule.cron, schedule.zone):
+        unpaused = known is not None and known["paused"] and not schedule.paused
+        same = known is not None and (known["cron"], known["zone"]) == (schedule.cron, schedule.zone)
+        if known is not None and same and not unpaused:
             due: int | None = known["due"]
         else:
             start = _moment(now if not_before is None else max(now, not_before - 1))

@@ -9,18 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from enum import StrEnum
+from typing import Any, TypeVar
 
 from afl.kernel import codec
-from afl.kernel.bounds import check_tags
 from afl.kernel.database import Transaction
 from afl.kernel.database.migration import is_made
-from afl.kernel.errors import CapabilityError
+from afl.kernel.errors import CapabilityError, ScheduleError
 from afl.kernel.notify import Notifications
 from afl.kernel.schedule import SCHEMA, CatchUp, Firing, Schedule, Schedules, ScheduleStatus
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.program.inputs import check_inputs
 from afl.runtime.program.program import Program
 from afl.runtime.stores.sql_store import SqlStore
 from afl.runtime.stores.sql_store.tables import Q
@@ -28,6 +27,8 @@ from afl.runtime.stores.sql_store.tables import Q
 PART = "runtime"
 CAPABILITY = "schedules"
 _BATCH = 100
+_MOST = 1_000
+_Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 @dataclass(frozen=True)
@@ -72,39 +73,51 @@ class WorkflowSchedules:
         *,
         cron: str,
         zone: str = "UTC",
-        catch_up: CatchUp = CatchUp.LATEST,
+        catch_up: str = CatchUp.LATEST,
         task_list: str = "default",
         tags: Mapping[str, str] | None = None,
     ) -> int | None:
-        """Add a schedule or replace the one of that name; when it is next due. InputError for what does not fit."""
-        check_inputs(program, inputs or {})
+        """Add a schedule or replace the one of that name, which stays paused if it is; when it is next due.
+
+        InputError for what does not fit.
+        """
+        self._evaluator.new_run(program, inputs, name=name, tags=tags)  # what could not start is refused now
         data = {
             "program": program.text,
             "workflow": program.workflow.name,
             "inputs": dict(inputs or {}),
             "task_list": task_list,
-            "tags": check_tags(tags or {}),
+            "tags": dict(tags or {}),
         }
-        schedule = Schedule(PART, name, cron, zone, catch_up, data)
+        schedule = Schedule(PART, name, cron, zone, _chosen(CatchUp, catch_up, "the catch-up"), data)
         now = self._schedules.now()
-        return self._store.database.write(lambda tx: self._schedules.put(tx, schedule, now))
+
+        def put(tx: Transaction) -> int | None:
+            known = self._known(tx, name)
+            paused = known is not None and known.paused
+            return self._schedules.put(tx, replace(schedule, paused=paused), now)
+
+        return self._store.database.write(put)
 
     def remove(self, name: str) -> bool:
         """Whether there was one."""
         return self._store.database.write(lambda tx: self._schedules.remove(tx, PART, name))
 
     def pause(self, name: str, *, paused: bool) -> bool:
-        """Stop a schedule from firing, or let it fire again; False if there is none of that name."""
+        """Stop a schedule from firing, or let it fire again from now on; False if there is none of that name."""
         now = self._schedules.now()
 
         def change(tx: Transaction) -> bool:
-            every = self._schedules.show(tx, PART)
-            known = next((each.schedule for each in every if each.schedule.name == name), None)
+            known = self._known(tx, name)
             if known is not None:
                 self._schedules.put(tx, replace(known, paused=paused), now)
             return known is not None
 
         return self._store.database.write(change)
+
+    def _known(self, tx: Transaction, name: str) -> Schedule | None:
+        every = self._schedules.show(tx, PART)
+        return next((each.schedule for each in every if each.schedule.name == name), None)
 
     def all(self) -> list[WorkflowSchedule]:
         """Every schedule, by name."""
@@ -117,13 +130,14 @@ class WorkflowSchedules:
         return None if look is None else max(0, look - self._schedules.now())
 
     def fire_due(self, *, now: int | None = None) -> int:
-        """Start the runs that are due; how many. Any number of processes may do so at once."""
+        """Start the runs that are due; how many. Any number of processes may do so at once.
+
+        After thousands of missed times it returns in between: other work must not wait for all of them.
+        """
         fired = 0
-        while True:
-            last = self._fire_batch(now)
-            fired += last
-            if last < _BATCH:
-                return fired
+        while fired < _MOST and (started := self._fire_batch(now)):
+            fired += started
+        return fired
 
     def _fire_batch(self, now: int | None) -> int:
         with self._store.notifier.batch() as notifications:
@@ -152,6 +166,14 @@ def list_schedules(store: PersistenceAPI) -> list[WorkflowSchedule]:
     if isinstance(store, SqlStore) and not is_made(store.database, SCHEMA):
         return []
     return WorkflowSchedules(store).all()
+
+
+def _chosen(kind: type[_Choice], value: str, what: str) -> _Choice:
+    """The member of that value; ScheduleError says which there are."""
+    try:
+        return kind(value)
+    except ValueError:
+        raise ScheduleError(f"{what} is {value!r}; expected {', '.join(kind)}") from None
 
 
 def _shown(status: ScheduleStatus) -> WorkflowSchedule:
