@@ -51,7 +51,7 @@ COMMANDS = {
     "cancel": Entry("control_command", "cancel", "End a run and its tasks."),
     "pause": Entry("control_command", "pause", "Pause a run."),
     "unpause": Entry("control_command", "unpause", "Continue a paused run."),
-    "bulk": Entry("bulk_command", "bulk", "Retry, cancel, pause or prune many runs at once."),
+    "bulk": Entry("bulk_command", "bulk", "Retry, cancel, pause, unpause or prune many runs at once."),
     "signal": Entry("signal_command", "signal", "Deliver a signal to a run that waits for it."),
     "approvals": Entry("approvals_command", "approvals", "List and answer approvals."),
     "flows": Entry("flows_command", "flows", "Publish, list and show stored sources."),

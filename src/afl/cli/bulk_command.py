@@ -35,6 +35,7 @@ _DONE = {
     "rerun": "Started again:",
     "cancel": "Canceled",
     "pause": "Paused",
+    "unpause": "Unpaused",
     PRUNE: "Removed",
 }
 
@@ -65,7 +66,7 @@ def bulk(
     server: options.Server = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Retry, rerun, cancel, pause or prune every run that matches the filters; at least one filter is required.
+    """Retry, rerun, cancel, pause, unpause or prune every run that matches the filters; give at least one filter.
 
     The matching runs are shown first, and you are asked to confirm. Runs are processed one by one, newest first; if
     the command is interrupted, run it again to continue with the rest. The exit code is 1 if some could not be

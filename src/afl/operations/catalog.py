@@ -67,7 +67,7 @@ OPERATIONS: tuple[Operation, ...] = (
     _row("prune_runs", "run.control:prune", "POST /prune", RULE, "Remove old runs", local=("batch", "progress")),
     _row("preview_bulk", "run.bulk:preview_bulk", "GET /bulk/{action}", LOOK, "Show what a bulk action would hit"),
     _row("bulk_prune", "run.bulk:bulk_prune", "POST /bulk-prune", RULE, "Remove the ended runs that filters find", subject="summary"),
-    _row("bulk_runs", "run.bulk:bulk_runs", "POST /bulk/{action}", ACT, "Retry, rerun, cancel or pause runs by filters", subject="summary"),
+    _row("bulk_runs", "run.bulk:bulk_runs", "POST /bulk/{action}", ACT, "Retry, rerun, cancel, pause or unpause runs by filters", subject="summary"),
     _row("show_place", "run.place_view:show_place", "GET /runs/{run}/place", LOOK, "List the steps of one place"),
     _row("overview", "run.overview:overview", "GET /overview", LOOK, "Show the figures of a period"),
     _row("badges", "run.run_summary:badges", "GET /badges", LOOK, "Count open work"),

@@ -78,6 +78,11 @@ def test_failed_runs_are_retried_and_those_that_go_on_are_not(store: MemoryStore
     }
     assert bulk_runs(store, "pause", within="1h").done == 3
     assert preview_bulk(store, "pause", within="1h").count == 0
+    assert (
+        bulk_runs(store, "unpause", state="paused").done,
+        bulk_runs(store, "unpause", within="1h").done,
+    ) == (3, 0)
+    assert preview_bulk(store, "pause", within="1h").count == 3
 
 
 def test_what_cannot_be_done_is_reported_with_its_run(

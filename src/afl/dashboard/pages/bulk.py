@@ -20,6 +20,7 @@ _DONE = {
     "rerun": "Started again:",
     "cancel": "Canceled",
     "pause": "Paused",
+    "unpause": "Unpaused",
     PRUNE: "Removed",
 }
 

@@ -53,6 +53,10 @@ def _pause(store: PersistenceAPI, run: str, by: str) -> str:
     return control.pause(store, run, by=by).why
 
 
+def _unpause(store: PersistenceAPI, run: str, by: str) -> str:
+    return control.unpause(store, run).why
+
+
 def _rerun(store: PersistenceAPI, run: str, by: str) -> str:
     rerun(store, run, by=by)
     return ""
@@ -81,6 +85,7 @@ ACTIONS: dict[str, _Action] = {
     "rerun": _Action(_rerun, _OVER, _never_again),
     "cancel": _Action(_cancel, (*_OPEN, RunnerState.PAUSED)),
     "pause": _Action(_pause, _OPEN),
+    "unpause": _Action(_unpause, (RunnerState.PAUSED,)),
 }
 """What `bulk_runs` does; one more is a row more."""
 PRUNE = "prune"
@@ -166,7 +171,7 @@ def bulk_runs(
     limit: BulkLimit = 100,
     by: str = "",
 ) -> BulkResult:
-    """Retry, rerun, cancel or pause every run that the filters find, newest first; at least one filter must be given.
+    """Retry, rerun, cancel, pause or unpause every run that the filters find, newest first; give at least one filter.
 
     Rerun starts ended runs again as new ones, with the same inputs; those that were started again before are left out.
 
