@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from datetime import datetime
 
 import pytest
 
@@ -16,7 +17,7 @@ from afl.operations.run import control, runs
 from afl.operations.work import timetable
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
-from afl.runtime.schedules import WorkflowSchedules
+from afl.runtime.schedules import Overlap, WorkflowSchedules
 from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
 
@@ -126,6 +127,40 @@ def test_all_missed_times_are_made_up_for_at_once(store: PersistenceAPI, program
     assert len(store.find_runs()) == 30
 
 
+def test_a_time_at_which_an_earlier_run_is_open_can_be_skipped(
+    store: PersistenceAPI, program: Program
+) -> None:
+    due = timetable.add(store, program, {"n": 1}, cron="@hourly", overlap=Overlap.SKIP).due
+    timetable.add(store, program, {"n": 2}, cron="@hourly", name="both")
+    assert due is not None
+    schedules = WorkflowSchedules(store)
+
+    def started(at: int) -> list[str]:
+        before = {run.workflow_id for run in store.find_runs()}
+        schedules.fire_due(now=at)
+        return sorted(run.name for run in store.find_runs() if run.workflow_id not in before)
+
+    assert [started(due), started(due + HOUR)] == [["Add", "both"], ["both"]]
+    (first,) = (run.workflow_id for run in store.find_runs() if run.name == "Add")
+    control.pause(store, first)
+    assert started(due + 2 * HOUR) == ["both"]
+    control.cancel(store, first)
+    assert started(due + 3 * HOUR) == ["Add", "both"]
+
+
+def test_a_run_gets_the_time_that_it_is_for(store: PersistenceAPI) -> None:
+    source = "workflow Report(day: String) => (day: String) andThen { yield Report(day = $.day) }"
+    report = choose_workflow(compile_source(source))
+    options = {"cron": "0 6 * * *", "zone": "Europe/Berlin", "time_input": "day"}
+    due = timetable.add(store, report, catch_up=CatchUp.ALL, **options).due  # type: ignore[arg-type]
+    assert due is not None
+    assert WorkflowSchedules(store).fire_due(now=due + 108 * HOUR) == 5
+    days = sorted(store.get_run(run.workflow_id).inputs["day"] for run in store.find_runs())  # type: ignore[arg-type, union-attr]
+    assert datetime.fromisoformat(days[0]).timestamp() * 1000 == due
+    assert len(set(days)) == 5
+    assert {day[10:] for day in days} <= {"T06:00:00+01:00", "T06:00:00+02:00"}
+
+
 def test_what_cannot_be(store: PersistenceAPI, program: Program) -> None:
     with pytest.raises(InputError, match="input 'n' is missing"):
         timetable.add(store, program, cron="@hourly")
@@ -135,6 +170,14 @@ def test_what_cannot_be(store: PersistenceAPI, program: Program) -> None:
         timetable.add(store, program, {"n": 1}, cron="@daily", zone="Mars")
     with pytest.raises(ScheduleError, match="the catch-up is 'some'; expected none, latest, all"):
         WorkflowSchedules(store).put("x", program, {"n": 1}, cron="@daily", catch_up="some")
+    with pytest.raises(ScheduleError, match="the overlap is 'queue'; expected allow, skip"):
+        WorkflowSchedules(store).put("x", program, {"n": 1}, cron="@daily", overlap="queue")
+    with pytest.raises(InputError, match="input 'n': expected Long, got String"):
+        timetable.add(store, program, cron="@daily", time_input="n")
+    with pytest.raises(InputError, match="unknown input 'day'"):
+        timetable.add(store, program, {"n": 1}, cron="@daily", time_input="day")
+    with pytest.raises(ScheduleError, match="input 'n' is the time of the run"):
+        timetable.add(store, program, {"n": 1}, cron="@daily", time_input="n")
     with pytest.raises(InputError, match="the run's name"):
         timetable.add(store, program, {"n": 1}, cron="@daily", name="n\n")
     with pytest.raises(InputError, match="there is no schedule 'x'; there is none at all"):

@@ -17,7 +17,7 @@ from afl.client.store_client import OperationsClient, open_client
 from afl.operations.program.submission import read_tags
 from afl.operations.spans import date
 from afl.operations.work import timetable
-from afl.operations.work.timetable import CatchUp, WorkflowSchedule
+from afl.operations.work.timetable import CatchUp, Overlap, WorkflowSchedule
 
 
 def schedule(
@@ -34,6 +34,13 @@ def schedule(
     catch_up: Annotated[
         CatchUp, typer.Option("--catch-up", help="Which missed times to run: none, the latest, all.")
     ] = CatchUp.LATEST,
+    overlap: Annotated[
+        Overlap,
+        typer.Option("--overlap", help="While an earlier run is open: start one more, or skip the time."),
+    ] = Overlap.ALLOW,
+    time_input: Annotated[
+        str, typer.Option("--time-input", metavar="NAME", help="The input that gets the time a run is for.")
+    ] = "",
     inputs: options.Inputs = None,
     inputs_file: options.InputsFile = None,
     libraries: options.Libraries = None,
@@ -50,22 +57,25 @@ def schedule(
     [bold]Examples[/bold]
 
       afl schedule news.afl news.MorningPage --cron "0 6 * * 1-5" --zone Europe/Berlin
-      afl schedule clean.afl --cron @hourly --catch-up none --input days=7
+      afl schedule clean.afl --cron @hourly --catch-up none --overlap skip --input days=7
     """
-    prepared = prepare(file, workflow, inputs, inputs_file, libraries)
+    timed = [f"{time_input}=2026-01-01T00:00:00+00:00"] if time_input else []  # checked as if it were given
+    prepared = prepare(file, workflow, [*(inputs or ()), *timed], inputs_file, libraries)
     settings = chosen(store, server, task_list=task_list)
     with open_client(settings, create=True) as client:
         added = client.call(
             timetable.add_source,
             prepared.source.text,
             prepared.program.workflow.name,
-            prepared.inputs,
+            {name: value for name, value in prepared.inputs.items() if name != time_input},
             file=prepared.source.name,
             libraries=prepared.libraries,
             cron=cron,
             name=name,
             zone=zone,
             catch_up=catch_up,
+            overlap=overlap,
+            time_input=time_input,
             task_list=settings.task_list,
             tags=read_tags(tags),
         )

@@ -23,7 +23,7 @@ from afl.operations.run.waiting import wait_a_while
 from afl.operations.work.service import ServiceOptions
 from afl.operations.work.timetable import add_source, remove, schedule_workflow, schedules
 from afl.runtime.entities import labels
-from afl.runtime.schedules import WorkflowSchedule
+from afl.runtime.schedules import Overlap, WorkflowSchedule
 from afl.runtime.signals import Delivery
 
 if TYPE_CHECKING:  # each takes a while to import, and some need an extra
@@ -162,6 +162,8 @@ class Client:
         name: str = "",
         inputs: Mapping[str, Any] | None = None,
         catch_up: str = CatchUp.LATEST,
+        overlap: str = Overlap.ALLOW,
+        time_input: str = "",
         task_list: str | None = None,
         tags: Mapping[str, str] | None = None,
         **values: Any,
@@ -170,7 +172,8 @@ class Client:
 
         `source` is that of `start`, but for a compiled program. `cron` has five fields, read in the time `zone`. Runs
         are called like the schedule, and have its `tags`. `catch_up` says which missed times start a run: "none", the
-        "latest" or "all". One that is paused stays so.
+        "latest" or "all"; `overlap` whether one more is started while an earlier run is open: "allow" or "skip". The
+        input `time_input` gets the time that a run is for. A schedule that is paused stays so.
         """
         found = read_source(source, workflow)
         given = merged_inputs(inputs, values)
@@ -179,6 +182,8 @@ class Client:
             "zone": zone,
             "name": name,
             "catch_up": catch_up,
+            "overlap": overlap,
+            "time_input": time_input,
             "task_list": task_list or self._calls.settings.task_list,
             "tags": dict(tags) if tags else None,
         }

@@ -7,17 +7,21 @@ schedules; the others do not have the capability.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, TypeVar
 
 from afl.kernel import codec
+from afl.kernel.cron import zone_named
 from afl.kernel.database import Transaction
 from afl.kernel.database.migration import is_made
 from afl.kernel.errors import CapabilityError, ScheduleError
 from afl.kernel.notify import Notifications
 from afl.kernel.schedule import SCHEMA, CatchUp, Firing, Schedule, Schedules, ScheduleStatus
+from afl.runtime.entities import RunDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
@@ -26,9 +30,17 @@ from afl.runtime.stores.sql_store.tables import Q
 
 PART = "runtime"
 CAPABILITY = "schedules"
+_log = logging.getLogger(__name__)
 _BATCH = 100
 _MOST = 1_000
 _Choice = TypeVar("_Choice", bound=StrEnum)
+
+
+class Overlap(StrEnum):
+    """What happens when a schedule is due and an earlier run of it is open."""
+
+    ALLOW = "allow"  # it starts one more
+    SKIP = "skip"  # it starts none at this time
 
 
 @dataclass(frozen=True)
@@ -48,6 +60,8 @@ class WorkflowSchedule:
     failures: int
     error: str
     tags: dict[str, str] = field(default_factory=dict)
+    overlap: str = Overlap.ALLOW
+    time_input: str = ""
 
 
 class WorkflowSchedules:
@@ -74,23 +88,30 @@ class WorkflowSchedules:
         cron: str,
         zone: str = "UTC",
         catch_up: str = CatchUp.LATEST,
+        overlap: str = Overlap.ALLOW,
+        time_input: str = "",
         task_list: str = "default",
         tags: Mapping[str, str] | None = None,
     ) -> int | None:
         """Add a schedule or replace the one of that name, which stays paused if it is; when it is next due.
 
-        InputError for what does not fit.
+        Its runs have the time that they are for as the input `time_input`. InputError for what does not fit.
         """
-        self._evaluator.new_run(program, inputs, name=name, tags=tags)  # what could not start is refused now
+        now = self._schedules.now()
+        if time_input in (inputs or {}):
+            raise ScheduleError(f"input {time_input!r} is the time of the run; give it no other value")
         data = {
             "program": program.text,
             "workflow": program.workflow.name,
             "inputs": dict(inputs or {}),
             "task_list": task_list,
             "tags": dict(tags or {}),
+            "overlap": _chosen(Overlap, overlap, "the overlap"),
+            "time_input": time_input,
+            "zone": zone,
         }
+        self._new_run(program, Firing(PART, name, now, data))  # what could not start is refused now
         schedule = Schedule(PART, name, cron, zone, _chosen(CatchUp, catch_up, "the catch-up"), data)
-        now = self._schedules.now()
 
         def put(tx: Transaction) -> int | None:
             known = self._known(tx, name)
@@ -150,15 +171,24 @@ class WorkflowSchedules:
     def _start(self, tx: Transaction, notifications: Notifications, firing: Firing) -> None:
         """Store the run of one firing, and its program again: prune may have removed that."""
         program = Program(codec.decode(firing.data["program"]))
-        run = self._evaluator.new_run(
-            program,
-            firing.data["inputs"],
-            task_list=firing.data["task_list"],
-            name=firing.name,
-            tags=firing.data.get("tags"),
-        )
+        run = self._new_run(program, firing)
+        if firing.data.get("overlap") == Overlap.SKIP:
+            open_run = tx.one(Q.get_open_run_called, name=run.name, workflow_name=run.workflow_name)
+            if open_run is not None:
+                _log.info("schedule %s starts no run: %s is open", firing.name, open_run["workflow_id"])
+                return
         tx.run(Q.save_program, hash=program.hash, compiled=program.text)
         self._store.insert_run_in(tx, notifications, run)
+
+    def _new_run(self, program: Program, firing: Firing) -> RunDefinition:
+        data = firing.data
+        inputs = dict(data["inputs"])
+        if data.get("time_input"):
+            time = datetime.fromtimestamp(firing.due // 1000, zone_named(data["zone"]))
+            inputs[data["time_input"]] = time.isoformat()
+        return self._evaluator.new_run(
+            program, inputs, task_list=data["task_list"], name=firing.name, tags=data.get("tags")
+        )
 
 
 def list_schedules(store: PersistenceAPI) -> list[WorkflowSchedule]:
@@ -187,6 +217,8 @@ def _shown(status: ScheduleStatus) -> WorkflowSchedule:
         inputs=data["inputs"],
         task_list=data["task_list"],
         tags=data.get("tags") or {},
+        overlap=data.get("overlap", Overlap.ALLOW),
+        time_input=data.get("time_input", ""),
         paused=schedule.paused,
         due=status.due,
         fired=status.fired,

@@ -210,6 +210,9 @@ def test_schedules(afl: Afl, doubling: str) -> None:
     assert (other["name"], other["catch_up"], other["task_list"]) == ("b", "latest", "default")
     lines = afl("schedules", "--pause", "b")
     assert lines.err == "Paused schedule b\n"
+    again = afl("schedule", doubling, "-i", "n=5", "--cron", "@daily", "--name", "b", "--overlap", "skip")
+    assert again.err == "Schedule b: it stays paused (afl schedules --unpause b)\n"
+    assert [each["overlap"] for each in result(afl("schedules", "--json"))] == ["skip", "allow"]
     assert [line.split()[0] for line in lines.out.splitlines()] == ["SCHEDULE", "b", "t.Twice"]
     assert "paused" in lines.out
     assert afl("schedules", "--unpause", "b").err.startswith("Unpaused schedule b: next 20")
@@ -217,6 +220,19 @@ def test_schedules(afl: Afl, doubling: str) -> None:
     assert "there is no schedule 'b'" in afl("schedules", "--remove", "b").err
     assert afl("schedules", "--remove", "t.Twice").err.endswith("/.afl/afl.db\n")
     assert "cron" in afl("schedule", doubling, "-i", "n=5", "--cron", "often").err
+
+
+def test_a_schedule_with_an_input_for_the_time(afl: Afl, tmp_path: Path) -> None:
+    file = tmp_path / "report.afl"
+    file.write_text(
+        "workflow Report(day: String, n: Long = 1) => (d: String) andThen { yield Report(d = $.day) }"
+    )
+    timed = ("schedule", str(file), "--cron", "@daily", "--time-input")
+    made = result(afl(*timed, "day", "--json"))
+    assert (made["inputs"], made["time_input"]) == ({}, "day")
+    assert "input 'day' is given twice" in afl(*timed, "day", "-i", "day=x").err
+    assert "unknown input 'dya'; did you mean 'day'?" in afl(*timed, "dya").err
+    assert "input 'n': expected Long, got String" in afl(*timed, "n", "-i", "day=x").err
 
 
 @pytest.mark.parametrize("name", ["list", "tasks", "ps", "why", "logs", "schedules", "show"])

@@ -4,21 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Annotated, Any
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.cron import Cron, zone_named
 from afl.kernel.errors import NotFoundError
 from afl.kernel.schedule import CatchUp
-from afl.operations.parameters import Tags
+from afl.operations.parameters import Tags, about
 from afl.operations.program.library import program_named
 from afl.operations.program.sources import SourceText, program_of
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.program import Program
-from afl.runtime.schedules import WorkflowSchedule, WorkflowSchedules, list_schedules
+from afl.runtime.schedules import Overlap, WorkflowSchedule, WorkflowSchedules, list_schedules
 
 __all__ = [
     "CatchUp",
+    "Overlap",
     "WorkflowSchedule",
     "add",
     "add_source",
@@ -27,6 +28,10 @@ __all__ = [
     "remove",
     "schedule_workflow",
     "schedules",
+]
+
+TimeInput = Annotated[
+    str, about("An input of the workflow, a String, that gets the time a run is for, with its zone.")
 ]
 
 
@@ -39,13 +44,26 @@ def add(
     name: str = "",
     zone: str = "UTC",
     catch_up: CatchUp = CatchUp.LATEST,
+    overlap: Overlap = Overlap.ALLOW,
+    time_input: TimeInput = "",
     task_list: str = "default",
     tags: Tags | None = None,
 ) -> WorkflowSchedule:
     """Have a workflow started by the clock; one of that name (by default the workflow's) is replaced."""
     called = name or program.workflow.name
     kept = WorkflowSchedules(store)
-    kept.put(called, program, inputs, cron=cron, zone=zone, catch_up=catch_up, task_list=task_list, tags=tags)
+    kept.put(
+        called,
+        program,
+        inputs,
+        cron=cron,
+        zone=zone,
+        catch_up=catch_up,
+        overlap=overlap,
+        time_input=time_input,
+        task_list=task_list,
+        tags=tags,
+    )
     return _named(kept, called)
 
 
@@ -59,6 +77,8 @@ def add_source(
     name: str = "",
     zone: str = "UTC",
     catch_up: CatchUp = CatchUp.LATEST,
+    overlap: Overlap = Overlap.ALLOW,
+    time_input: TimeInput = "",
     task_list: str = "default",
     tags: Tags | None = None,
     file: str = "",
@@ -74,6 +94,8 @@ def add_source(
         name=name,
         zone=zone,
         catch_up=catch_up,
+        overlap=overlap,
+        time_input=time_input,
         task_list=task_list,
         tags=tags,
     )
@@ -88,6 +110,8 @@ def schedule_workflow(
     name: str = "",
     zone: str = "UTC",
     catch_up: CatchUp = CatchUp.LATEST,
+    overlap: Overlap = Overlap.ALLOW,
+    time_input: TimeInput = "",
     task_list: str = "default",
     tags: Tags | None = None,
 ) -> WorkflowSchedule:
@@ -101,6 +125,8 @@ def schedule_workflow(
         name=name,
         zone=zone,
         catch_up=catch_up,
+        overlap=overlap,
+        time_input=time_input,
         task_list=task_list,
         tags=tags,
     )

@@ -851,6 +851,12 @@ from afl_runs r left join afl_inputs i on i.workflow_id = :workflow_id where r.w
 -- name: get_outcomes
 select workflow_id, workflow_name, state, outputs, error, reason, created, updated, ended from afl_runs
 where workflow_id {in:ids}
+-- name: get_open_run_called
+select workflow_id from afl_runs
+where state in ('created', 'running') and name = :name and workflow_name = :workflow_name
+union all
+select workflow_id from afl_runs where state = 'paused' and name = :name and workflow_name = :workflow_name
+limit 1
 -- name: insert_run
 insert into afl_runs (
     workflow_id, workflow_name, program_hash, state, runner_id, flow_id, task_list, outputs, error, iterations, waiting,
