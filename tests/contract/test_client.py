@@ -291,6 +291,25 @@ def test_what_failed_is_raised_with_the_traceback_of_the_handler(place: Place) -
     tell(story)
 
 
+def test_a_retry_on_a_class_of_errors_includes_those_that_derive_from_it(place: Place) -> None:
+    calls: list[int] = []
+
+    def ask(question: str, context: afl.HandlerContext) -> dict[str, str]:
+        calls.append(context.attempt)
+        if context.attempt == 1:
+            raise ConnectionResetError("gone")
+        return {"answer": question}
+
+    async def story() -> None:
+        async with place.working({"Ask": ask}) as flow:
+            retried = 'Ask(question = $.question) with Retry(2, backoff = 0, on = ["ConnectionError"])'
+            source = QUIZ.replace("Ask(question = $.question)", retried)
+            assert await flow.run(source, timeout=30) == {"answer": "why?"}
+
+    tell(story)
+    assert calls == [1, 2]
+
+
 def test_a_run_is_paused_canceled_and_awaited_no_longer_than_asked(place: Place) -> None:
     async def story() -> None:
         async with place.client() as flow:

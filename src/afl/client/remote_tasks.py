@@ -160,6 +160,7 @@ class RemoteTasks:
             worker=self.name,
             message=message,
             error_type=kind,
+            error_bases=result.error_bases,
             traceback=raised_at.text if raised_at is not None else "",
             location=raised_at.location if raised_at is not None else "",
             retryable=retryable,

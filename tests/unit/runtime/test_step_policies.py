@@ -15,6 +15,7 @@ from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import TaskFilter
 from afl.runtime.program.policies import retry_delay
 from afl.runtime.runner.service import RunnerConfig, RunnerService
+from afl.runtime.worker.results import TaskResult
 
 
 def source(call: str = "", signature: str = "", more: str = "") -> str:
@@ -221,6 +222,17 @@ def test_only_failures_of_the_types_that_are_named_are_retried(
     task = TaskDefinition("t", "F", "", "", "", "")
     task.retry = {"attempts": 2, "backoff": 1, "factor": 1.0, "max": 1, "on": on}
     assert (retry_delay(task, error) is not None) == again
+
+
+@pytest.mark.parametrize(
+    ("on", "again"), [(["OSError"], True), (["ConnectionError"], True), (["KeyError"], False)]
+)
+def test_a_type_includes_those_that_derive_from_it(on: list[str], again: bool) -> None:
+    task = TaskDefinition("t", "F", "", "", "", "")
+    task.retry = {"attempts": 2, "backoff": 1, "factor": 1.0, "max": 1, "on": on}
+    result = TaskResult(task, error=ConnectionResetError("gone"))
+    assert result.error_bases == ["ConnectionError", "OSError", "Exception", "BaseException"]
+    assert (retry_delay(task, result.error_type, result.error_bases) is not None) == again
 
 
 def test_without_the_policy_nothing_is_retried() -> None:

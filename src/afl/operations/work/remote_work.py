@@ -178,6 +178,10 @@ def fail_work(
     worker: WorkerName,
     message: Annotated[str, about("What went wrong.")],
     error_type: Annotated[Name, about("The kind of error, as `on` of a Retry may list it.")] = "AgentError",
+    error_bases: Annotated[
+        list[Name],
+        Meta(max_length=100, description="More general kinds of this error, which `on` may list as well."),
+    ] = [],  # noqa: B006  # never changed
     traceback: Annotated[
         str,
         Meta(max_length=_LONGEST_TRACEBACK, description="Where it was raised, as the language prints it."),
@@ -196,7 +200,9 @@ def fail_work(
         return Reported(task, "failed")
     save_logs(store, held, logs)
     raised_at = TracebackText(traceback, location)
-    return remote_reports.fail(store, held, message, error_type, raised_at, retryable=retryable)
+    return remote_reports.fail(
+        store, held, message, error_type, raised_at, bases=error_bases, retryable=retryable
+    )
 
 
 def stop_work(

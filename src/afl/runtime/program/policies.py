@@ -7,7 +7,7 @@ limit (`Concurrency`, `Rate`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -113,14 +113,17 @@ def child_policies(policies: Policies | None, task: TaskDefinition) -> None:
         _timeout(task, policies.given["Timeout"])
 
 
-def retry_delay(task: TaskDefinition, error_type: str) -> int | None:
-    """After how many milliseconds a task that failed is tried again; None if it is not."""
+def retry_delay(task: TaskDefinition, error_type: str, bases: Iterable[str] = ()) -> int | None:
+    """After how many milliseconds a task that failed is tried again; None if it is not.
+
+    `bases` are the names of the classes that the error derives from: a Retry on one of them is meant as well.
+    """
     policy = task.retry
     if error_type == CorruptRow.__name__:
         return None  # nothing that changes by itself
     if policy is None or task.failures + 1 >= policy["attempts"]:
         return None
-    if policy["on"] and error_type not in policy["on"]:
+    if policy["on"] and not {error_type, *bases} & set(policy["on"]):
         return None
     backoff = Backoff(policy["backoff"], policy["factor"], policy["max"])
     return round(backoff.delay(task.failures + 1))

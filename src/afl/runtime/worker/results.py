@@ -46,6 +46,13 @@ class TaskResult:
             return self.error.kind
         return TIMEOUT_ERROR if isinstance(self.error, HandlerTimeout) else type(self.error).__name__
 
+    @property
+    def error_bases(self) -> list[str]:
+        """The names of the classes that the error derives from; a Retry may list them, too."""
+        if self.error is None or isinstance(self.error, HandlerFailure | HandlerTimeout):
+            return []
+        return [each.__name__ for each in type(self.error).__mro__[1:-1]]
+
     def recorded(self, task: TaskDefinition) -> TaskDefinition:
         """The task, with the record of its attempt completed by what is known of this result."""
         attempt = task.attempt

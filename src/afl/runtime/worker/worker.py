@@ -318,7 +318,7 @@ class Worker:
             self.runs.report(failure=error_text(error), error_type=type(error).__name__)
 
     def _retry(self, result: TaskResult, error: BaseException) -> bool:
-        delay = retry_delay(result.task, result.error_type)
+        delay = retry_delay(result.task, result.error_type, result.error_bases)
         if delay is None:
             return False
         requeue(self._store, result, delay)
