@@ -99,7 +99,7 @@ def test_the_built_in_policies() -> None:
     }
     policies = {
         "sys.After": ["step"],
-        "sys.Retry": ["attempts", "backoff", "factor", "max", "on", "maxAttempts"],
+        "sys.Retry": ["attempts", "backoff", "factor", "max", "on", "maxAttempts", "nonRetryable"],
         "sys.Timeout": ["ms", "seconds", "minutes", "hours"],
         "sys.Priority": ["n"],
         "sys.TaskList": ["name"],

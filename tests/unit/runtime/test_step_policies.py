@@ -69,11 +69,29 @@ def test_without_policies_a_task_has_none(store: MemoryStore) -> None:
     [
         (
             "with Retry(3)",
-            {"retry": {"attempts": 3, "backoff": 1000, "factor": 2.0, "max": 300000, "on": []}},
+            {
+                "retry": {
+                    "attempts": 3,
+                    "backoff": 1000,
+                    "factor": 2.0,
+                    "max": 300000,
+                    "on": [],
+                    "nonRetryable": [],
+                }
+            },
         ),
         (
             'with Retry(2, backoff = 5, factor = 1.5, max = 9, on = ["A", "B"])',
-            {"retry": {"attempts": 2, "backoff": 5, "factor": 1.5, "max": 9, "on": ["A", "B"]}},
+            {
+                "retry": {
+                    "attempts": 2,
+                    "backoff": 5,
+                    "factor": 1.5,
+                    "max": 9,
+                    "on": ["A", "B"],
+                    "nonRetryable": [],
+                }
+            },
         ),
         ("with Timeout(250)", {"timeout_ms": 250}),
         ("with Timeout(ms = 1, seconds = 2, minutes = 3, hours = 4)", {"timeout_ms": 14_582_001}),
@@ -105,7 +123,8 @@ def test_attempts_have_a_second_name(store: MemoryStore) -> None:
 
 def test_a_policy_at_the_call_counts_before_the_one_in_the_signature(store: MemoryStore) -> None:
     task = task_of(store, "with Retry(5) with Timeout(1)", "with Retry(2, backoff = 7) with Priority(9)")
-    assert task.retry == {"attempts": 5, "backoff": 1000, "factor": 2.0, "max": 300000, "on": []}
+    assert task.retry is not None
+    assert (task.retry["attempts"], task.retry["backoff"]) == (5, 1000)
     assert (task.timeout_ms, task.priority) == (1, 9)
 
 
@@ -222,6 +241,28 @@ def test_only_failures_of_the_types_that_are_named_are_retried(
     task = TaskDefinition("t", "F", "", "", "", "")
     task.retry = {"attempts": 2, "backoff": 1, "factor": 1.0, "max": 1, "on": on}
     assert (retry_delay(task, error) is not None) == again
+
+
+@pytest.mark.parametrize(
+    ("never", "error", "again"),
+    [
+        (["ValueError"], ValueError(), False),
+        (["ValueError"], UnicodeError(), False),
+        (["KeyError"], ValueError(), True),
+    ],
+)
+def test_failures_of_some_types_are_never_retried(never: list[str], error: Exception, again: bool) -> None:
+    task = TaskDefinition("t", "F", "", "", "", "")
+    task.retry = {
+        "attempts": 2,
+        "backoff": 1,
+        "factor": 1.0,
+        "max": 1,
+        "on": ["Exception"],
+        "nonRetryable": never,
+    }
+    result = TaskResult(task, error=error)
+    assert (retry_delay(task, result.error_type, result.error_bases) is not None) == again
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ BRIDGES = {
 
 LIMITS = frozenset({"Concurrency", "Rate"})
 
-_RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": []}
+_RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": [], "nonRetryable": []}
 _MOST = (
     10 * 366 * 86_400_000
 )  # ten years in milliseconds, which every clock can add; plenty for the other numbers too
@@ -116,14 +116,17 @@ def child_policies(policies: Policies | None, task: TaskDefinition) -> None:
 def retry_delay(task: TaskDefinition, error_type: str, bases: Iterable[str] = ()) -> int | None:
     """After how many milliseconds a task that failed is tried again; None if it is not.
 
-    `bases` are the names of the classes that the error derives from: a Retry on one of them is meant as well.
+    `bases` are the names of the classes that the error derives from: a policy that lists one of them is meant as well.
     """
+    kinds = {error_type, *bases}
     policy = task.retry
     if error_type == CorruptRow.__name__:
         return None  # nothing that changes by itself
     if policy is None or task.failures + 1 >= policy["attempts"]:
         return None
-    if policy["on"] and not {error_type, *bases} & set(policy["on"]):
+    if policy["on"] and kinds.isdisjoint(policy["on"]):
+        return None
+    if not kinds.isdisjoint(policy.get("nonRetryable", ())):
         return None
     backoff = Backoff(policy["backoff"], policy["factor"], policy["max"])
     return round(backoff.delay(task.failures + 1))
@@ -136,9 +139,10 @@ def _retry(task: TaskDefinition, values: Mapping[str, Any]) -> None:
     _number("Retry", "backoff", policy["backoff"], least=0)
     _number("Retry", "factor", policy["factor"], least=1)
     _number("Retry", "max", policy["max"], least=0)
-    policy["on"] = policy["on"] or []
-    if not isinstance(policy["on"], list) or not all(isinstance(name, str) for name in policy["on"]):
-        raise _bad("Retry", f"on is {policy['on']!r}; expected a list of names of error types")
+    for listed in ("on", "nonRetryable"):
+        policy[listed] = policy[listed] or []
+        if not isinstance(policy[listed], list) or not all(isinstance(name, str) for name in policy[listed]):
+            raise _bad("Retry", f"{listed} is {policy[listed]!r}; expected a list of names of error types")
     task.retry = policy
 
 
