@@ -100,3 +100,11 @@ def test_the_form_has_the_inputs_of_the_run(store: MemoryStore, run: str) -> Non
         "y": 9,
         "text": "t",
     }
+
+
+def test_the_id_of_a_rerun_is_that_of_no_other_run(store: MemoryStore, run: str) -> None:
+    again = rerun(store, run, id="again").run
+    assert rerun(store, run, id="again").run == again
+    for taken, origin in ((run, run), (run, again)):
+        with pytest.raises(RunExists, match=f"there is a run {taken} already; a rerun needs a new id"):
+            rerun(store, origin, id=taken)

@@ -8,12 +8,13 @@ from typing import Annotated, Any
 from afl.kernel.errors import CorruptRow
 from afl.operations.parameters import Run, RunId, about
 from afl.operations.people.forms import Form, start_form
-from afl.operations.program.submission import Submitted, read_pairs, submit
+from afl.operations.program.submission import RunExists, Submitted, read_pairs, submit
 from afl.operations.run import run_store
 from afl.operations.run.run_programs import program_cache
 from afl.operations.run.run_summary import get_budget
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.types import WorkflowId
 
 GivenInputs = Annotated[
     Mapping[str, Any] | None, about("Inputs in place of those that the run had, by their names.")
@@ -40,6 +41,9 @@ def rerun(
     """
     found = _readable(store, run)
     program = program_cache(store).load(found.program_hash)
+    taken = store.get_run(WorkflowId(id)) if id else None
+    if taken is not None and taken.origin != found.workflow_id:
+        raise RunExists(f"there is a run {id} already; a rerun needs a new id")
     budget = get_budget(store, found.workflow_id)
     return submit(
         store,
