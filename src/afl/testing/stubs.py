@@ -118,6 +118,10 @@ def _in_turn(facet: str, answer: Answer) -> Sequence[Answer]:
     for each in answers:
         if isinstance(each, BaseException):
             raise InputError(f"the stub of {facet} cannot return an exception; write raises({each!r})")
+        if isinstance(each, type) and issubclass(each, BaseException):
+            raise InputError(
+                f"the stub of {facet} cannot return an exception; write raises({each.__name__}())"
+            )
         if not (each is None or callable(each) or isinstance(each, Raises | Mapping)):
             raise InputError(
                 f"the stub of {facet} answers {each!r}; give a mapping of the facet's returns, a function, "

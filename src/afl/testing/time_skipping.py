@@ -16,7 +16,7 @@ from functools import cache
 
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Query, Transaction, queries
-from afl.kernel.errors import CapabilityError, StoreUnavailable
+from afl.kernel.errors import CapabilityError, InputError, StoreUnavailable
 from afl.kernel.joinable_thread import JoinableThread
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
@@ -57,7 +57,10 @@ class TimeSkipping:
         as it does when no worker is there.
         """
         until = time.monotonic() + timeout
-        target = self._store.now() + round(timedelta(**duration) / timedelta(milliseconds=1))
+        length = timedelta(**duration)
+        if length < timedelta(0):
+            raise InputError(f"time can be advanced, not set back; got {length}")
+        target = self._store.now() + round(length / timedelta(milliseconds=1))
         while (left := target - self._store.now()) > 0 or self._busy():
             if time.monotonic() > until:
                 raise TimeoutError(f"time could not be advanced within {timeout} s: {self._busy() or 'busy'}")

@@ -74,7 +74,12 @@ def test_what_a_handler_does_to_its_values_does_not_change_the_record(flow: Clie
 
 @pytest.mark.parametrize(
     ("answer", "said"),
-    [([], "list is empty"), (TimeoutError("x"), "write raises"), ("ch_1", "give a mapping")],
+    [
+        ([], "list is empty"),
+        (TimeoutError("x"), "write raises"),
+        (TimeoutError, r"raises\(TimeoutError\(\)\)"),
+        ("ch_1", "give a mapping"),
+    ],
 )
 def test_what_cannot_be_an_answer_is_refused(flow: Client, answer: object, said: str) -> None:
     with pytest.raises(InputError, match=said):

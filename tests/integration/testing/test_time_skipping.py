@@ -15,7 +15,7 @@ import pytest
 
 import afl
 from afl.client.client import Client
-from afl.kernel.errors import CapabilityError
+from afl.kernel.errors import CapabilityError, InputError
 from afl.operations.program.sources import program_of
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.schedules import WorkflowSchedules
@@ -149,6 +149,11 @@ def test_advance_fires_schedules_and_timers_in_between(
         clock.advance(days=2)
         assert [run.state for run in flow.list(workflow="Daily")] == ["completed"] * 3
         assert sleeping.status().state == "completed"
+
+
+def test_time_is_not_set_back(clock: TimeSkipping) -> None:
+    with pytest.raises(InputError, match="time can be advanced, not set back"):
+        clock.advance(hours=-1)
 
 
 def test_whoever_holds_something_keeps_it(flow: Client, clock: TimeSkipping, store_url: str) -> None:
