@@ -49,11 +49,15 @@ SOURCE = """namespace shop {
         b = Note(n = a.copies)
         c = Note(n = b.copies)
         yield Three(texts = a.text ++ b.text ++ c.text)
+    } catch {
+        p = Ping()
     }
     workflow Pair() => (first: Double, second: Double) andThen {
         a = Paid(order = "a")
         b = Paid(order = "b")
         yield Pair(first = a.amount, second = b.amount)
+    } catch {
+        n = Note(n = 1)
     }
     workflow Mixed() => (amount: Double, text: String) andThen {
         p = Paid(order = "a")
@@ -261,8 +265,9 @@ def test_many_deliver_the_same_at_once(store: PersistenceAPI) -> None:
             "payd",
             {"amount": 1},
             UnknownSignal,
-            "shop.One waits for no signal 'payd'; it waits for: note, paid",
+            "shop.One waits for no signal 'payd'; it waits for: paid",
         ),
+        ("note", {"text": "x"}, UnknownSignal, "shop.One waits for no signal 'note'; it waits for: paid"),
         ("paid", {"amount": "much"}, SignalRefused, "'amount': expected Double, got String"),
         ("paid", {}, SignalRefused, "lacks amount (it returns (amount: Double))"),
         ("paid", None, SignalRefused, "lacks amount"),
@@ -283,6 +288,32 @@ def test_what_does_not_fit_is_refused(
         send_signal(store, run, name, value)
     assert said in str(refused.value)
     assert kept(store, run) == []
+
+
+def test_the_signal_of_a_child_run_is_not_one_of_its_parent(store: PersistenceAPI) -> None:
+    source = (
+        ONLY_CONSTANT.rstrip().removesuffix("}")
+        + """
+        facet Inside(order: String) => (amount: Double) andThen {
+            one = One(order = $.order)
+            yield Inside(amount = one.amount)
+        }
+        workflow Apart() => (amount: Double) andThen {
+            one = One(order = "a") with Run()
+            yield Apart(amount = one.amount)
+        }
+        workflow Within() => (amount: Double) andThen {
+            one = Inside(order = "a")
+            yield Within(amount = one.amount)
+        }
+    }"""
+    )
+    compiled = compile_source(source, name="shop.afl")
+    apart = submit(store, choose_workflow(compiled, "shop.Apart"), {}).run
+    with pytest.raises(UnknownSignal, match=r"shop\.Apart waits for no signal 'paid'; it has no"):
+        send_signal(store, apart, "paid", {"amount": 1})
+    within = submit(store, choose_workflow(compiled, "shop.Within"), {}).run
+    assert send_signal(store, within, "paid", {"amount": 1}).delivered
 
 
 ONLY_CONSTANT = """namespace shop {

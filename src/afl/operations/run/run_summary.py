@@ -157,22 +157,6 @@ def run_summary(store: PersistenceAPI, run: str) -> RunSummary:
         is_over=found.is_over,
         program=found.program_hash,
         flow=found.flow_id,
-        takes_signals=_takes_signals(program),
+        takes_signals=bool(program.signals),
         lineage=lineage(store, found),
     )
-
-
-def _takes_signals(program: Program) -> bool:
-    """Whether a facet that waits for a signal is called by the workflow, or by facets that it calls."""
-    if not program.signals:
-        return False
-    called, seen = [program.workflow], set[str]()
-    while called:
-        each = called.pop()
-        for graph in (*each.bodies, *filter(None, [each.catch])):
-            names = {statement.facet_name for statement in graph.every_statement()} - seen
-            if not names.isdisjoint(program.signals):
-                return True
-            seen |= names
-            called += filter(None, map(program.declarations.get, names))
-    return False

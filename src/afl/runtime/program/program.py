@@ -80,14 +80,25 @@ class Program:
         return {d.name: {f.name: f.type for f in d.params} for d in self.declarations.values() if d.is_schema}
 
     def uses_of(self, mixin: str) -> list[tuple[str, MixinUse]]:
-        """Where a built-in mixin ("Signal") stands: the facets whose signature or call has it, each with its use."""
+        """Where a run of the workflow meets a built-in mixin ("Signal"): the facets that have it, each with its use.
+
+        It may stand in the signature or at the call. Child runs are runs of their own.
+        """
         if f'{mixin}"' not in self.text:
             return []
         found: list[tuple[str, MixinUse]] = []
-        for declared in {id(each): each for each in (*self.declarations.values(), self.workflow)}.values():
-            found += [(declared.name, use) for use in declared.mixins]
-            for graph in (*declared.bodies, *filter(None, [declared.catch])):
-                found += [(each.facet_name, use) for each in graph.every_statement() for use in each.mixins]
+        called, seen = [self.workflow], {self.workflow.name}
+        while called:
+            declared = called.pop()
+            graphs = (*declared.bodies, *filter(None, [declared.catch]))
+            statements = [each for graph in graphs for each in graph.every_statement()]
+            uses = [(declared.name, use) for use in declared.mixins]
+            uses += [(each.facet_name, use) for each in statements for use in each.mixins]
+            names = {use.target for _, use in uses}
+            names |= {each.facet_name for each in statements if each.child_run is None}
+            called += filter(None, map(self.declarations.get, names - seen))
+            seen |= names
+            found += uses
         return [(facet, use) for facet, use in found if use.target == f"sys.{mixin}"]
 
     @cached_property
