@@ -5,13 +5,16 @@ It prints one line when it has come to a point that the test waits for, and goes
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import sys
+import threading
 
 from notes_table import ADD, ids, make_notes
 
 from afl.kernel.database import Database, Query, Transaction, connect
+from afl.kernel.notify import open_notifier
 
 SHARE = Query.of("insert into shares (who) values (:who) returning id")
 
@@ -80,6 +83,62 @@ def fork(url: str) -> None:
     report["child_as_seen_later"] = database.presence.proof(report["child_id"]).value
     database.close()
     say(report)
+
+
+def outlive(url: str) -> None:
+    """Fork a child that writes on after the parent has closed the store; the parent's notifier was waiting."""
+    database = connect(url)
+    make_notes(database)
+    notifier = open_notifier(database)
+    with notifier.subscribe(["any"]) as subscription:
+        subscription.wait(0)
+    closed, close = os.pipe()
+    child = os.fork()
+    if child == 0:
+        database.write(lambda tx: tx.run(ADD, id=1, text="beside the parent"))
+        os.read(closed, 1)
+        database.write(lambda tx: tx.run(ADD, id=2, text="without the parent"))
+        os._exit(0)
+    notifier.close()
+    database.close()
+    os.write(close, b"!")
+    os.waitpid(child, 0)
+    with connect(url) as later:
+        say(ids(later))
+
+
+def fork_busy(url: str) -> None:
+    """Fork while other threads read and write: each child writes one row."""
+    database = connect(url, lock_timeout_ms=2000)
+    make_notes(database)
+    stop = threading.Event()
+    numbers = itertools.count(1000)
+
+    def work() -> None:
+        while not stop.is_set():
+            database.write(lambda tx: tx.run(ADD, id=next(numbers), text="thread"))
+            ids(database)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    statuses = [_child_writes(database, number) for number in range(1, 21)]
+    stop.set()
+    for thread in threads:
+        thread.join()
+    say({"statuses": statuses, "written": [number for number in ids(database) if number < 1000]})
+
+
+def _child_writes(database: Database, number: int) -> int:
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            database.write(lambda tx: tx.run(ADD, id=number, text="child"))
+            status = 0
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def orphan(url: str) -> None:

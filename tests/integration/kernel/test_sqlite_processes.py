@@ -72,6 +72,17 @@ def test_a_forked_child_has_connections_and_presence_of_its_own(sqlite_url: str)
     assert report["child_as_seen_later"] == "dead"
 
 
+def test_a_forked_child_loses_no_commit_when_its_parent_closes_the_store(sqlite_url: str) -> None:
+    with python(SCRIPT, "outlive", sqlite_url) as process:
+        assert received(process) == [1, 2]
+
+
+def test_a_fork_beside_transactions_of_other_threads_blocks_neither_side(sqlite_url: str) -> None:
+    with python(SCRIPT, "fork_busy", sqlite_url) as process:
+        report = received(process)
+    assert report == {"statuses": [0] * 20, "written": list(range(1, 21))}
+
+
 def test_a_forked_child_has_a_copy_of_a_store_in_memory() -> None:
     with python(SCRIPT, "fork", "memory://") as process:
         report = received(process)

@@ -2,6 +2,10 @@
 
 Two Database objects on the same file must not hold two writers: POSIX locks do not exclude within a process,
 and closing one descriptor would drop the other's lock. So files are looked up by their real path and counted.
+
+SQLite forbids to carry a connection through a fork: the child knows of its locks and does not hold them, so others
+delete the write-ahead log to which the child writes. So all connections are closed before a fork, and both sides open
+new ones.
 """
 
 from __future__ import annotations
@@ -9,7 +13,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-from collections import deque
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,6 +24,7 @@ from afl.kernel.clock import steady_ms, wall_ms
 from afl.kernel.database.base import Transaction
 from afl.kernel.database.queries import queries
 from afl.kernel.database.sqlite_read_only import ReadOnlyWriter, is_read_only, read_only_address
+from afl.kernel.database.sqlite_readers import Readers
 from afl.kernel.database.sqlite_transaction import ReadTransaction, failure, skipped_ms
 from afl.kernel.database.sqlite_writer import Writer
 from afl.kernel.errors import StoreCorrupt, StoreUnavailable
@@ -31,7 +35,6 @@ from afl.kernel.private_files import make_private_file
 
 T = TypeVar("T")
 Q = queries("afl.kernel.database", "sql")
-IDLE_READERS = 8
 _FOREIGN_WAIT_SECONDS = 60.0
 _WRITER_WAIT_MS = 250  # then it looks how long it has waited in all
 _SEEN_EVERY_MS = 60_000
@@ -44,8 +47,7 @@ class SqliteFile:
     def __init__(self, path: str, lock_timeout_ms: int) -> None:
         self.path = path
         self.users = 0
-        self._closed = False
-        self._readers: deque[sqlite3.Connection] = deque()
+        self._readers = Readers(self._connect_reader)
         self._lock: FileLock | None = None
         self.writer: Writer | ReadOnlyWriter
         self._address = path
@@ -86,10 +88,7 @@ class SqliteFile:
         return None if self._lock is None else self._lock.stuck()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        try:
-            connection = self._readers.pop()
-        except IndexError:
-            connection = self._connect_reader()
+        connection = self._readers.take()
         tx: ReadTransaction | None = None
         try:
             connection.execute("BEGIN")
@@ -101,31 +100,35 @@ class SqliteFile:
                 tx.end()
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
-            self._give_back(connection)
+            self._readers.give_back(connection)
 
     def close(self) -> None:
-        self._closed = True
-        while self._readers:
-            self._readers.pop().close()
+        self._readers.close()
         self.presence.close()
         self.writer.close()
         if self._lock is not None:
             self._lock.close()
 
+    def pause(self) -> None:
+        """Before a fork: let the transactions of other threads end, begin none, and close all connections."""
+        self.writer.pause()
+        self._readers.pause()
+        self.writer.disconnect()
+
+    def resume(self) -> None:
+        """After a fork, in the parent."""
+        self._readers.resume()
+        self.writer.resume()
+
     def forked(self) -> None:
-        """In the child: SQLite forbids to use or close what the parent opened, so keep it and open anew."""
-        _inherited.extend(self._readers)
-        self._readers.clear()
+        """After a fork, in the child."""
+        self._readers.forked()
         self.presence.forked()
         connection = self.writer.forked()
-        if connection is not None:
+        if (
+            connection is not None
+        ):  # the fork was inside a transaction; what the parent opened must not be closed
             _inherited.append(connection)
-
-    def _give_back(self, connection: sqlite3.Connection) -> None:
-        if not self._closed and len(self._readers) < IDLE_READERS:
-            self._readers.append(connection)
-        else:
-            connection.close()
 
     def _connect_reader(self) -> sqlite3.Connection:
         connection = connect_sqlite(self._address, self.path, uri=self._address != self.path)
@@ -337,6 +340,18 @@ _files: dict[str, SqliteFile] = {}
 _inherited: list[sqlite3.Connection] = []
 
 
+def _pause_files() -> None:
+    _registry.acquire()
+    for file in _files.values():
+        file.pause()
+
+
+def _resume_files() -> None:
+    for file in _files.values():
+        file.resume()
+    _registry.release()
+
+
 def _forked_files() -> None:
     global _registry
     _registry = threading.Lock()
@@ -344,4 +359,4 @@ def _forked_files() -> None:
         file.forked()
 
 
-os.register_at_fork(after_in_child=_forked_files)
+os.register_at_fork(before=_pause_files, after_in_parent=_resume_files, after_in_child=_forked_files)

@@ -76,6 +76,15 @@ class ReadOnlyWriter:
     def close(self) -> None:
         return
 
+    def pause(self) -> None:
+        return
+
+    def disconnect(self) -> None:
+        return
+
+    def resume(self) -> None:
+        return
+
     def forked(self) -> None:
         return
 

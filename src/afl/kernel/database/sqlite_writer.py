@@ -70,6 +70,7 @@ class Writer:
         self._mutex = threading.Lock()
         self._waiting: deque[Job] = deque()
         self._leader: int | None = None
+        self._paused = False
         self._closed = False
 
     def write(self, work: Callable[[Transaction], T], *, durable: bool = True) -> T:
@@ -107,21 +108,47 @@ class Writer:
                 self._waiting.append(last)
         if under_way:
             last.signal.acquire()
-        connection, self._connection = self._connection, None
-        if connection is not None:  # a process that only read need not queue
-            self._close(connection)
+        self.disconnect()
 
-    def _close(self, connection: sqlite3.Connection) -> None:
-        self._lock.limit = min(self._lock.limit, _CLOSING_SECONDS)
+    def disconnect(self) -> None:
+        """Close the connection; the next write opens another."""
+        connection = self._connection
+        if connection is None or connection.in_transaction:  # a process that only read need not queue
+            return
+        self._connection = None
+        limit, self._lock.limit = self._lock.limit, min(self._lock.limit, _CLOSING_SECONDS)
         try:
             self._lock.acquire()
         except StoreUnavailable:  # its holder has the file open, so this process is not the last
             connection.close()
             return
+        finally:
+            self._lock.limit = limit
         try:
             connection.close()
         finally:
             self._lock.release()
+
+    def pause(self) -> None:
+        """Wait for the transitions of other threads, and let none begin."""
+        thread = get_ident()
+        while not self._paused:
+            with self._mutex:
+                if self._leader == thread:  # inside a transition, which goes on
+                    return
+                if self._leader is None:
+                    self._leader, self._paused = thread, True
+                    return
+                queued = Job(lambda tx: None, thread, None)
+                self._waiting.append(queued)
+            queued.signal.acquire()
+            self._paused = queued.leads
+
+    def resume(self) -> None:
+        """Let transitions begin again."""
+        if self._paused:
+            self._paused = False
+            self._hand_over([])
 
     def forked(self) -> sqlite3.Connection | None:
         """In a forked child: reset, and return the parent's connection, which must stay open and unused."""
@@ -129,6 +156,7 @@ class Writer:
         self._mutex = threading.Lock()
         self._waiting.clear()
         self._leader = None
+        self._paused = False
         return inherited
 
     def _wait(self, job: Job) -> Any:

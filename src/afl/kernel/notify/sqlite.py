@@ -27,7 +27,6 @@ _log = logging.getLogger(__name__)
 _RETRY = Backoff(0.05, cap=2.0)
 _VERSION = "PRAGMA data_version"
 _UNREPORTED_MAX = 3
-_inherited: list[sqlite3.Connection] = []  # SQLite forbids to use or close what a parent process opened
 
 
 class _Waiting(AbstractContextManager[None]):
@@ -66,7 +65,9 @@ class SqliteTransport(Transport):
         self._waiting = 0
         self._wanted = threading.Event()
         self._connection: sqlite3.Connection | None = None
-        self._version: int | None = None
+        self._in_use = threading.Lock()  # the connection
+        self._opened_count = 0
+        self._version: tuple[int, int] | None = None  # it means nothing on another connection
         self._watch: FileWatch | None = None
         self._interval = WatchInterval()
         self._unreported = 0  # changes since the kernel last reported a write
@@ -84,15 +85,23 @@ class SqliteTransport(Transport):
         self._begin()
         return _Waiting(self.count)
 
+    def pause(self) -> None:
+        """SQLite forbids to carry a connection through a fork; the log may be another file after it."""
+        with self._guard:
+            if self._watch is not None:
+                self._watch.interrupt()
+        self._in_use.acquire()
+        self._disconnect()
+
+    def resume(self) -> None:
+        self._in_use.release()
+
     def forked(self) -> None:
         super().forked()
+        self._in_use = threading.Lock()
         self._waiting = 0
         self._wanted = threading.Event()
-        self._version = None
         self._unwatch()  # the child would read the kernel's reports to the parent
-        if self._connection is not None:
-            _inherited.append(self._connection)
-            self._connection = None
 
     def count(self, change: int) -> None:
         """Add to the number of waiting threads."""
@@ -162,11 +171,11 @@ class SqliteTransport(Transport):
             if self.deliver_early():
                 time.sleep(_EARLY_SECONDS)
 
-    def _read_version(self) -> int:
-        if self._connection is None:
-            self._connection = self._open()
-        version: int = self._connection.execute(_VERSION).fetchone()[0]
-        return version
+    def _read_version(self) -> tuple[int, int]:
+        with self._in_use:
+            if self._connection is None:
+                self._connection = self._open()
+            return self._opened_count, self._connection.execute(_VERSION).fetchone()[0]
 
     def _open(self) -> sqlite3.Connection:
         file, _ = self._identity()
@@ -179,7 +188,10 @@ class SqliteTransport(Transport):
             connection.close()
             raise
         self._opened = file, self._identity()[1]
+        self._opened_count += 1
         self._interval, self._unreported = WatchInterval(), 0
+        if self._watch is not None:
+            self._unwatch()
         try:
             self._watch = self._new_watch(f"{self._path}-wal")
         except OSError as error:
@@ -199,9 +211,12 @@ class SqliteTransport(Transport):
             watch.close()
 
     def _forget(self) -> None:
-        """A version means nothing on another connection: the next read notifies every subscription."""
-        self._version = None
         self._unwatch()
+        with self._in_use:
+            self._disconnect()
+
+    def _disconnect(self) -> None:
+        """The next read notifies every subscription."""
         if self._connection is not None:
             self._connection.close()
             self._connection = None

@@ -134,6 +134,12 @@ class Transport:
             # It may be inside a connection attempt; then it ends by itself later.
             thread.join(_JOIN_SECONDS)
 
+    def pause(self) -> None:
+        """Before a fork: end what must not be carried through it."""
+
+    def resume(self) -> None:
+        """After a fork, in the parent."""
+
     def forked(self) -> None:
         """In a forked child: the subscriptions are copied, the thread is not; the parent's connection stays open."""
         closed = self._closing.is_set()
@@ -240,9 +246,23 @@ class ServerTransport(Transport):
 _transports: weakref.WeakSet[Transport] = weakref.WeakSet()
 
 
+_paused: list[Transport] = []
+
+
+def _pause() -> None:
+    _paused[:] = _transports
+    for transport in _paused:
+        transport.pause()
+
+
+def _resume() -> None:
+    while _paused:
+        _paused.pop().resume()
+
+
 def _forked() -> None:
-    for transport in list(_transports):
-        transport.forked()
+    while _paused:
+        _paused.pop().forked()
 
 
-os.register_at_fork(after_in_child=_forked)
+os.register_at_fork(before=_pause, after_in_parent=_resume, after_in_child=_forked)
