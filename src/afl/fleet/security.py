@@ -84,7 +84,12 @@ def _make_pairs(folder: Path, *names: str) -> list[Path]:
     for path in [folder / f"{name}.{kind}" for name in names for kind in ("key_secret", "key")]:
         if path.exists():
             raise KeyFileError(f"{path} exists; delete it first, or name another folder")
-    make_private_folder(folder)
+    try:
+        make_private_folder(folder)
+    except OSError as error:
+        raise KeyFileError(
+            f"cannot make the folder {folder}: {error.strerror}; name another folder"
+        ) from error
     made: list[Path] = []
     for name in names:
         public, secret = zmq.curve_keypair()

@@ -214,7 +214,13 @@ def load_fleet_settings(
 
 def expanded(path: str) -> str:
     """Expand `$HOME` and `~`."""
-    return os.path.expanduser(path.replace("${HOME}", "~").replace("$HOME", "~"))
+    found = os.path.expanduser(path.replace("${HOME}", "~").replace("$HOME", "~"))
+    if found.startswith("~"):
+        raise SettingError(
+            f"{path!r}: this user has no home folder; set CDKTR_APP_DATA_DIRECTORY, CDKTR_DB_PATH and other "
+            "paths of the fleet to folders that exist, or set HOME"
+        )
+    return found
 
 
 def render_fleet_markdown() -> str:

@@ -33,9 +33,16 @@ def find_file(path: str | Path | None = None, environ: Mapping[str, str] | None 
     A name that leads to no file ends the search: None. A folder that this user may not enter has none.
     """
     named = path or (os.environ if environ is None else environ).get("AFL_CONFIG")
-    folders = (Path(), Path.home() / ".afl", Path("/etc/afl"))
+    folders = (Path(), *_home_folders(), Path("/etc/afl"))
     candidates = [Path(named)] if named else [folder / DEFAULT_CONFIG_FILENAME for folder in folders]
     return next((file for file in candidates if os.path.isfile(file)), None)
+
+
+def _home_folders() -> list[Path]:
+    try:
+        return [Path.home() / ".afl"]
+    except RuntimeError:  # no HOME, and a user id without a name, as in some containers
+        return []
 
 
 def require_file(path: str | Path | None = None, environ: Mapping[str, str] | None = None) -> Path | None:

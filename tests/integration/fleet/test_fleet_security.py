@@ -222,6 +222,9 @@ def test_key_files(tmp_path: Path) -> None:
     assert len(secrets) == 2 and all(stat.S_IMODE(path.stat().st_mode) == 0o600 for path in secrets)
     with pytest.raises(KeyFileError, match="exists"):
         make_keys(tmp_path / "keys")
+    (tmp_path / "file").touch()
+    with pytest.raises(KeyFileError, match="cannot make the folder"):
+        make_keys(tmp_path / "file" / "keys")
     keys = load_principal_keys(tmp_path / "keys")
     assert keys is not None and keys.secret.decode() not in repr(keys)
     assert load_principal_keys(tmp_path) is None and load_client_keys(tmp_path) is None

@@ -12,7 +12,7 @@ import pytest
 from notes_table import ADD, GET, ids, make_notes
 
 from afl.kernel import filesystem
-from afl.kernel.database import Database, Query, connect
+from afl.kernel.database import DEFAULT_URL, Database, Query, connect
 from afl.kernel.database.sqlite import SqliteDatabase
 from afl.kernel.errors import StoreCorrupt, StoreError, StoreUnavailable
 
@@ -29,6 +29,14 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
     path.write_text("Dear reader, " * 1000)
     refused(f"sqlite:///{path}", StoreCorrupt, str(path), "name another file")
     assert path.read_text().startswith("Dear reader")
+
+
+def test_a_folder_of_the_default_store_that_cannot_be_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".afl").touch()
+    refused(DEFAULT_URL, StoreUnavailable, str(tmp_path / ".afl"), "AFL_STORE")
 
 
 def test_a_document_of_another_program(tmp_path: Path) -> None:

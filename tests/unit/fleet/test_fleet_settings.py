@@ -111,5 +111,15 @@ def test_places(monkeypatch: pytest.MonkeyPatch) -> None:
     assert FleetSettings(log_level="WARN").logging_level == "WARNING"
 
 
+def test_places_of_a_user_without_a_home_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    with pytest.raises(
+        SettingError, match=r"'\$HOME/.cdktr/app.db': this user has no home folder; set CDKTR_APP_DATA"
+    ):
+        FleetSettings().database_url  # noqa: B018
+    assert FleetSettings(app_data_directory="/data").keys_folder == Path("/data/keys")
+
+
 def test_a_password_is_never_shown() -> None:
     assert "secret" not in repr(FleetSettings(db_path="postgresql://me:secret@db/fleet"))

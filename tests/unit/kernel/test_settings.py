@@ -153,6 +153,14 @@ def test_an_unknown_name_from_the_caller() -> None:
         load_settings({"stor": "memory://"}, environ={})
 
 
+def test_a_user_without_a_home_folder(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", {}.__getitem__)
+    assert find_file(environ={}) is None
+    write(elsewhere / "work" / "afl.config.json", {})
+    assert find_file(environ={}) is not None
+
+
 def test_where_a_file_is_looked_for(elsewhere: Path) -> None:
     assert find_file(environ={}) is None
     home = write(elsewhere / "home" / ".afl" / "afl.config.json", {})

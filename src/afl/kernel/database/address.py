@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from afl.kernel.database.base import Database
 from afl.kernel.database.sqlite import MemoryDatabase, SqliteDatabase
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, StoreUnavailable
 from afl.kernel.file_lock import LOCK_TIMEOUT_MS
 from afl.kernel.private_files import make_private_folder
 
@@ -42,8 +42,18 @@ def _sqlite(url: str, lock_timeout_ms: int) -> SqliteDatabase:
     if path == url or not path or path == ":memory:":
         raise InputError(f"{url!r} names no file; expected {_FORMS}")
     if url == DEFAULT_URL:
-        make_private_folder(os.path.dirname(path))
+        _make_default_folder(os.path.dirname(path))
     return SqliteDatabase(url, path, lock_timeout_ms)
+
+
+def _make_default_folder(folder: str) -> None:
+    try:
+        make_private_folder(folder)
+    except OSError as error:
+        raise StoreUnavailable(
+            f"cannot make the folder {os.path.abspath(folder)} of the default store ({error.strerror}); "
+            "name another store with AFL_STORE or --store"
+        ) from error
 
 
 def safe_url(url: str) -> str:
