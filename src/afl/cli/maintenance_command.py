@@ -13,6 +13,7 @@ from afl.cli import options
 from afl.cli.clients import chosen
 from afl.cli.console import errors, output, print_json, say
 from afl.client.store_client import open_client
+from afl.fleet.settings import load_fleet_settings
 from afl.kernel.errors import InputError
 from afl.kernel.setting_kinds import mask_url
 from afl.kernel.settings import load_settings
@@ -31,9 +32,7 @@ _WIDTH = 17  # of the longest name of a check, and a blank
 
 
 def doctor(
-    fix: Annotated[
-        bool, typer.Option("--fix", help="Remove other users' permissions on the files of the store.")
-    ] = False,
+    fix: Annotated[bool, typer.Option("--fix", help="Remove other users' permissions on the files.")] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Skip checks that take long on a large SQLite file.")
     ] = False,
@@ -44,7 +43,8 @@ def doctor(
 
     Integrity, versions of tables, orphaned rows, leases of dead processes, clocks, disk space, permissions,
     harmful settings of servers, and whether notifications arrive; also of the Redis server (AFL_REDIS) and
-    the NATS server (AFL_BUS, AFL_DOORBELL) that are configured. Exit code 1 if anything is wrong.
+    the NATS server (AFL_BUS, AFL_DOORBELL) that are configured, and the files of the fleet (CDKTR_DB_PATH) that
+    are here. Exit code 1 if anything is wrong.
 
     [bold]Examples[/bold]
 
@@ -56,7 +56,11 @@ def doctor(
     found: list[Finding] = []
     with errors().status("") as status:
         for each in diagnose(
-            settings, fix=fix, quick=quick, begin=lambda what: status.update(f"Checking {what}")
+            settings,
+            fix=fix,
+            quick=quick,
+            fleet_files=load_fleet_settings().files,
+            begin=lambda what: status.update(f"Checking {what}"),
         ):
             found.append(each)
             if not as_json:

@@ -82,7 +82,7 @@ class Agent:
         self.settings = settings
         self.identity = new_identity(suffix)
         self.limit = limit or settings.agent_max_concurrency
-        self._folder_path = folder or settings.data_folder / "agent"
+        self._folder_path = folder or settings.spool_folder
         self._grace = grace
         self._given_client = client
         self._pause = settings.default_zmq_timeout_ms / 1000

@@ -12,6 +12,7 @@ from typing import Any
 from afl.kernel.errors import SettingError
 from afl.kernel.setting_kinds import Choice, Integer, Text, mask_url, read_variables, rows_of, setting
 
+SPOOL_FILE = "spool.db"
 _VARIABLE = re.compile(r"\s*(?:export\s+)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)\s*=\s*(?P<value>.*)")
 _QUOTED = re.compile(r"""(["'])(?P<text>.*?)\1\s*(?:#.*)?""")
 
@@ -171,6 +172,21 @@ class FleetSettings:
         """The store's URL; a plain path is an SQLite file."""
         path = expanded(self.db_path)
         return path if "://" in path else f"sqlite:///{Path(path).absolute()}"
+
+    @property
+    def spool_folder(self) -> Path:
+        """Where agents keep what the principal has not acknowledged."""
+        return self.data_folder / "agent"
+
+    @property
+    def files(self) -> list[Path]:
+        """The SQLite files of principal and agents that exist on this machine."""
+        try:
+            url, spool = self.database_url, self.spool_folder / SPOOL_FILE
+        except SettingError:  # no home folder: there is nothing
+            return []
+        store = [Path(url.removeprefix("sqlite:///"))] if url.startswith("sqlite:") else []
+        return [path for path in [*store, spool] if path.exists()]
 
     @property
     def logging_level(self) -> str:

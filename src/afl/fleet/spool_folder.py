@@ -12,6 +12,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 
+from afl.fleet.settings import SPOOL_FILE
 from afl.kernel.database import Database, Schema, Transaction, connect, queries
 from afl.kernel.errors import StoreUnavailable
 from afl.kernel.filesystem import network_type
@@ -45,7 +46,7 @@ class SpoolFolder:
             make_private_folder(self.path)
         except OSError as error:
             raise StoreUnavailable(f"cannot make the folder {self.path}: {error.strerror}") from error
-        self.database: Database = connect(f"sqlite:///{self.path / 'spool.db'}")
+        self.database: Database = connect(f"sqlite:///{self.path / SPOOL_FILE}")
         self.database.ensure(SCHEMA)
         self._locks: dict[str, int] = {}
 

@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from operated_store import CHAIN, program_of
 
+from afl.fleet.settings import load_fleet_settings
+from afl.kernel.database import connect
 from afl.kernel.settings import Settings, load_settings
 from afl.operations.doctor.diagnosis import diagnose
 from afl.operations.doctor.sqlite_files import judge_space
@@ -41,7 +43,7 @@ def changed(settings: Settings, change: Any) -> None:
         each.chmod(0o700 if each.is_dir() else 0o600)
 
 
-def wrong(settings: Settings, **options: bool) -> list[Finding]:
+def wrong(settings: Settings, **options: Any) -> list[Finding]:
     """What somebody has to do something about."""
     found = list(diagnose(settings, **options))
     assert all(each.remedy for each in found if each.is_wrong)
@@ -107,6 +109,24 @@ def test_damaged_pages_are_found_and_the_store_is_left_alone(settings: Settings)
     assert "backup" in found.remedy
     assert "not opened" in list(diagnose(settings))[-1].text
     assert file_of(settings).read_bytes() == before
+
+
+def test_files_of_the_fleet_are_checked_from_outside(settings: Settings, tmp_path: Path) -> None:
+    fleet = load_fleet_settings({"app_data_directory": str(tmp_path), "db_path": str(tmp_path / "fleet.db")})
+    assert fleet.files == []
+    for path in (tmp_path / "fleet.db", tmp_path / "agent" / "spool.db"):
+        path.parent.mkdir(exist_ok=True)
+        connect(f"sqlite:///{path}").close()
+    assert [path.name for path in fleet.files] == ["fleet.db", "spool.db"]
+    *_, store, spool = diagnose(settings, fleet_files=fleet.files)
+    assert [(each.check, each.level) for each in (store, spool)] == [("fleet", Level.OK)] * 2
+    with fleet.files[0].open("r+b") as file:
+        file.seek(4096)
+        file.write(b"\xff" * 64)
+    fleet.files[1].chmod(0o644)
+    found = wrong(settings, fleet_files=fleet.files)
+    assert [(each.check, each.level) for each in found] == [("fleet", Level.ERROR), ("fleet", Level.WARNING)]
+    assert "fleet.db is damaged" in found[0].text and "spool.db" in found[1].text
 
 
 def test_commits_behind_damaged_bytes_of_the_log_are_told(settings: Settings, tmp_path: Path) -> None:

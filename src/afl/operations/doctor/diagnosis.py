@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from afl.kernel.database import Database, connect
 from afl.kernel.errors import AgentFlowError, StoreReadOnly
 from afl.kernel.settings import Settings
 from afl.operations.doctor import sqlite_files, store_checks
-from afl.operations.doctor.store_checks import Finding, Level, error, note, tables_fit
+from afl.operations.doctor.store_checks import Finding, Level, error, fine, note, tables_fit
 from afl.operations.run.run_store import opened
 from afl.operations.store_file import require_file
 
@@ -29,6 +30,7 @@ class Diagnosis:
     settings: Settings
     fix: bool = False
     quick: bool = False
+    fleet_files: Sequence[Path] = ()
     begin: Begin = field(default=lambda what: None)
     _broken: bool = False
 
@@ -36,6 +38,8 @@ class Diagnosis:
         """Every finding, as it is made."""
         yield from self._store()
         yield from self._servers()
+        for path in self.fleet_files:
+            yield from self._fleet_file(str(path))
 
     def _store(self) -> Iterator[Finding]:
         kind = urlsplit(self.settings.store).scheme
@@ -59,6 +63,13 @@ class Diagnosis:
         place = sqlite_files.Place(path, self.fix, self.quick)
         for check in sqlite_files.CHECKS:
             yield from self._guarded(_name(check), partial(check, place))
+
+    def _fleet_file(self, path: str) -> Iterator[Finding]:
+        """A file of the fleet, seen from outside; its tables belong to the principal or the agent."""
+        found = [each for each in self._sqlite_file(path) if each.level is not Level.OK]
+        yield from [replace(each, check="fleet") for each in found] or fine(
+            "fleet", f"{path}: file system, space, permissions, log and integrity are in order"
+        )
 
     def _database(self, kind: str) -> Iterator[Finding]:
         found: list[Finding] = []
@@ -146,10 +157,15 @@ def _postgres(database: Database) -> list[Finding]:
 
 
 def diagnose(
-    settings: Settings, *, fix: bool = False, quick: bool = False, begin: Begin | None = None
+    settings: Settings,
+    *,
+    fix: bool = False,
+    quick: bool = False,
+    fleet_files: Sequence[Path] = (),
+    begin: Begin | None = None,
 ) -> Iterator[Finding]:
-    """What is wrong with the store of the settings and the servers beside it, each finding as it is made.
+    """What is wrong with the store of the settings, the servers beside it and files of the fleet, each as it is found.
 
     Nothing is changed but, with `fix`, the permissions of files that other users can read.
     """
-    return Diagnosis(settings, fix, quick, begin or (lambda what: None)).run()
+    return Diagnosis(settings, fix, quick, fleet_files, begin or (lambda what: None)).run()
