@@ -5,6 +5,7 @@ from __future__ import annotations
 import configparser
 import re
 import shlex
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -222,3 +223,13 @@ def test_the_image_is_built_from_what_is_there() -> None:
     ]
     assert copied and [word for word in copied if not (ROOT / word).exists()] == []
     assert 'ENTRYPOINT ["afl"]' in text
+
+
+def test_the_image_has_every_extra_that_a_setting_or_command_needs() -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    [every] = re.findall(r"\[(.*)\]", extras["all"][0])
+    [installed] = re.findall(r'"\.\[(.*)\]"', (DEPLOY / "container" / "Dockerfile").read_text())
+    assert set(every.split(",")) - set(installed.split(",")) == {
+        "local",
+        "web",
+    }  # servers; the user's application
