@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -205,28 +206,45 @@ class Consumer:
             await self._finish(received, answer)
 
     async def _finish(self, received: ReceivedMessage, answer: Any) -> None:
-        """The response is sent first: an acknowledged request has been answered."""
         self._held.discard(received.token)
         try:
-            message = received.queue_message.message
-            if message.message_type is MessageType.REQUEST and isinstance(answer, dict):
-                told = await self._coordinator.respond(received, answer, sender=self._agent_id)
-                if not told.delivered:  # the requester waits for it: it is retried, or becomes a dead letter
-                    error = f"the response was refused: {told.error}"
-                    await self._coordinator.nack(self._agent_id, received.token, FailureType.TRANSIENT, error)
-                    return
-            if not await self._coordinator.ack(self._agent_id, received.token):
-                _log.warning("%s finished too late: its reservation had ended", message.message_id)
+            await self._while_reserved(lambda: self._acknowledge(received, answer))
         except MessageCoordinatorError as error:
             _log.warning("a processed message of %s was not acknowledged: %s", self._name, error)
+
+    async def _acknowledge(self, received: ReceivedMessage, answer: Any) -> None:
+        """The response is sent first: an acknowledged request has been answered."""
+        message = received.queue_message.message
+        if message.message_type is MessageType.REQUEST and isinstance(answer, dict):
+            told = await self._coordinator.respond(received, answer, sender=self._agent_id)
+            if not told.delivered:  # the requester waits for it: it is retried, or becomes a dead letter
+                error = f"the response was refused: {told.error}"
+                await self._coordinator.nack(self._agent_id, received.token, FailureType.TRANSIENT, error)
+                return
+        if not await self._coordinator.ack(self._agent_id, received.token):
+            _log.warning("%s finished too late: its reservation had ended", message.message_id)
 
     async def _answer(self, received: ReceivedMessage, failure: FailureType, error: Exception) -> None:
         self._held.discard(received.token)
         text = f"{type(error).__name__}: {error}"
         try:
-            await self._coordinator.nack(self._agent_id, received.token, failure, text)
+            await self._while_reserved(
+                lambda: self._coordinator.nack(self._agent_id, received.token, failure, text)
+            )
         except MessageCoordinatorError as lost:
             _log.warning("a failure of %s (%s) was not reported: %s", self._name, text, lost)
+
+    async def _while_reserved(self, report: Callable[[], Awaitable[object]]) -> None:
+        """Report an outcome; try again while the server is away, as long as the reservation can last."""
+        until = time.monotonic() + self._visible
+        for pause in _RETRIES.delays():
+            try:
+                await report()
+                return
+            except CoordinatorUnavailable:
+                if self._stopping or time.monotonic() + pause > until:
+                    raise
+                await asyncio.sleep(pause)
 
     async def _keep(self) -> None:
         """Extend the reservations, three times per visibility timeout."""

@@ -24,6 +24,7 @@ from afl.coordination.errors import (
     CoordinatorStoreError,
     CoordinatorUnavailable,
     MessageCoordinatorError,
+    PermanentFailure,
     RequestTimeout,
 )
 from afl.coordination.models import MessageType, ReceivedMessage
@@ -157,6 +158,37 @@ def test_a_consumer_lives_through_it(own_server: Stack, url: str) -> None:
             await started(own_server, url)
             await coordinator.send_message(ANN, BOB, letter(2))
             await asyncio.to_thread(eventually, lambda: "letter-2" in seen)
+        await post.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("fails", [False, True], ids=["done", "failed"])
+def test_what_a_handler_did_while_the_server_was_away_is_reported_when_it_is_back(
+    own_server: Stack, url: str, fails: bool
+) -> None:
+    async def story() -> None:
+        post = Post(url)
+        coordinator = post.coordinator()
+        calls: list[str] = []
+        away = asyncio.Event()
+
+        async def handler(received: ReceivedMessage) -> None:
+            calls.append(received.message.message_id)
+            await stopped(own_server)
+            away.set()
+            if fails:
+                raise PermanentFailure("no such address")
+
+        async with Consumer(coordinator, BOB, handler, visibility_timeout=3600.0):
+            await coordinator.send_message(ANN, BOB, letter(1))
+            await away.wait()
+            await started(own_server, url)
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                while (await coordinator.statistics(BOB)).in_flight:
+                    await asyncio.sleep(0.01)
+            assert (await coordinator.statistics(BOB)).dead == int(fails)
+        assert calls == ["letter-1"]
         await post.close()
 
     asyncio.run(story())
