@@ -19,9 +19,16 @@ CONNECT_TIMEOUT_S = 5.0
 def open_client(url: str) -> Redis:
     """A client that connects when it is first used; close it with `aclose`."""
     try:
-        return Redis.from_url(url, socket_connect_timeout=CONNECT_TIMEOUT_S)
+        client = Redis.from_url(url, socket_connect_timeout=CONNECT_TIMEOUT_S)
+        client.connection_pool.make_connection()  # options that the client does not know are met here
     except ValueError as error:
         raise SettingError(f"the address of the Redis server is {mask_url(url)!r}: {error}") from error
+    except TypeError as error:
+        option = str(error).rpartition(" ")[2]
+        raise SettingError(
+            f"the address of the Redis server is {mask_url(url)!r}; its client knows no option {option}"
+        ) from error
+    return client
 
 
 WAIT_S = 20.0

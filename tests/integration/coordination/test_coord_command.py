@@ -186,6 +186,9 @@ def test_the_server_comes_from_the_settings_and_may_be_away(
     monkeypatch.setenv("AFL_REDIS", "http://127.0.0.1")
     done = afl("coord", "queues")
     assert done.code == 1 and "AFL_REDIS is" in done.err
+    monkeypatch.setenv("AFL_REDIS", "redis://127.0.0.1:1/0?ssl_ca_cert=ca.pem")
+    done = afl("coord", "queues")
+    assert done.code == 1 and "its client knows no option 'ssl_ca_cert'" in done.err
 
 
 @pytest.mark.parametrize(

@@ -38,22 +38,27 @@ class _Told:
 
 def check_nats(url: str, *, carries_turns: bool) -> list[Finding]:
     """All of it; notifications alone need no JetStream."""
+    problems: list[Exception] = []
     try:
-        told = asyncio.run(asyncio.wait_for(_ask(url), _SECONDS))
+        told = asyncio.run(asyncio.wait_for(_ask(url, problems), _SECONDS))
     except _LOST as problem:
+        reason = problems[0] if problems else problem  # the client tries again until its time is over
         return error(
             _CHECK,
-            f"NATS at {mask_url(url)} does not answer: {str(problem) or type(problem).__name__}",
+            f"NATS at {mask_url(url)} does not answer: {str(reason) or type(reason).__name__}",
             "Start it (`afl up --nats`), or correct AFL_BUS and AFL_DOORBELL.",
         )
     found = fine(_CHECK, f"NATS {told.version} at {mask_url(url)}")
     return found + (_storage(told) if carries_turns else [])
 
 
-async def _ask(url: str) -> _Told:
+async def _ask(url: str, problems: list[Exception]) -> _Told:
+    async def keep(problem: Exception) -> None:
+        problems.append(problem)
+
     client = Client()
     await client.connect(
-        url, connect_timeout=_SECONDS, max_reconnect_attempts=1, reconnect_time_wait=0, error_cb=_ignore
+        url, connect_timeout=_SECONDS, max_reconnect_attempts=1, reconnect_time_wait=0, error_cb=keep
     )
     try:
         told = _Told(str(client.connected_server_version))
@@ -76,10 +81,6 @@ async def _ask_jetstream(jetstream: JetStreamContext, told: _Told) -> None:
         except nats.js.errors.NotFoundError:
             continue
         told.streams[name] = str(getattr(info.config.storage, "value", info.config.storage))
-
-
-async def _ignore(problem: Exception) -> None:
-    """The call that it ended says it, too."""
 
 
 def _storage(told: _Told) -> list[Finding]:
