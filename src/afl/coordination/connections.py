@@ -20,7 +20,7 @@ def open_client(url: str) -> Redis:
     """A client that connects when it is first used; close it with `aclose`."""
     try:
         client = Redis.from_url(url, socket_connect_timeout=CONNECT_TIMEOUT_S)
-        client.connection_pool.make_connection()  # options that the client does not know are met here
+        client.connection_pool.make_connection()  # type: ignore[no-untyped-call]  # meets unknown options
     except ValueError as error:
         raise SettingError(f"the address of the Redis server is {mask_url(url)!r}: {error}") from error
     except TypeError as error:

@@ -130,6 +130,8 @@ def test_nats_and_where_it_keeps_the_streams_of_turns() -> None:
     with temporary_stack() as stack:
         url = stack.up(["nats"])["nats"]
         assert wrong(found_in("memory://", bus=url, doorbell=url)) == []
+        (text,) = wrong(found_in("memory://", bus=url.replace("nats:", "tls:")))
+        assert "the address begins with tls:// and the server does not require TLS" in text
         asyncio.run(_stream_in_memory(url))
         (text,) = wrong(found_in("memory://", bus=url))
         assert "is kept in memory" in text

@@ -10,6 +10,7 @@ import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from afl.kernel.nats_client import NatsClient
 from afl.kernel.notify.transport import ServerTransport
 from afl.kernel.setting_kinds import mask_url
 
@@ -66,7 +67,7 @@ class NatsTransport(ServerTransport):
 
     async def _session(self, wake: asyncio.Event) -> None:
         """From the first connection to the closing of the transport; the client reconnects by itself in between."""
-        self._client = client = Client()
+        self._client = client = NatsClient()
         try:
             if await self._connect(client, wake):
                 await self._serve(client, wake)

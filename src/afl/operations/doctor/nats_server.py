@@ -12,9 +12,9 @@ from afl.operations.doctor.store_checks import Finding, error, fine, note
 try:
     import nats.errors
     import nats.js.errors
-    from nats.aio.client import Client
     from nats.js import JetStreamContext
 
+    from afl.kernel.nats_client import NatsClient
     from afl.turns.bus.nats import STREAMS
 except ModuleNotFoundError as missing:
     if missing.name is None or not missing.name.startswith("nats"):
@@ -56,7 +56,7 @@ async def _ask(url: str, problems: list[Exception]) -> _Told:
     async def keep(problem: Exception) -> None:
         problems.append(problem)
 
-    client = Client()
+    client = NatsClient()
     await client.connect(
         url, connect_timeout=_SECONDS, max_reconnect_attempts=1, reconnect_time_wait=0, error_cb=keep
     )

@@ -39,6 +39,7 @@ try:
     from nats.js import JetStreamContext
     from nats.js.api import ConsumerConfig, StreamConfig
 
+    from afl.kernel.nats_client import NatsClient
     from afl.turns.bus.nats_subscriptions import (
         LOST,
         REFUSED,
@@ -73,7 +74,7 @@ class NatsBus(Bus):
     def __init__(self, url: str) -> None:
         self._url = url
         self._name = sortable_id()
-        self._client = Client()
+        self._client = NatsClient()
         self._unsent: deque[Message] = deque()
         self._due = asyncio.Event()  # send what is unsent
         self._timer: asyncio.TimerHandle | None = None
