@@ -18,6 +18,7 @@ class Readers:
         self._connect = connect
         self._idle: deque[sqlite3.Connection] = deque()
         self._closed = False
+        self._reading: list[int] = []  # a thread for each read
         self.forked()
 
     def take(self) -> sqlite3.Connection:
@@ -46,22 +47,26 @@ class Readers:
     def pause(self) -> None:
         """Let the reads of other threads end, begin none, and close every idle connection."""
         self._guard.acquire()
+        self._pausing = True
         self._free.wait_for(lambda: all(thread == get_ident() for thread in self._reading))
         self._disconnect()
 
     def resume(self) -> None:
+        self._pausing = False
         self._guard.release()
 
     def forked(self) -> None:
         """In a forked child: its other threads do not exist."""
         self._guard = threading.Lock()
         self._free = threading.Condition(self._guard)
-        self._reading: list[int] = []
+        self._reading = [thread for thread in self._reading if thread == get_ident()]
+        self._pausing = False
 
     def _ended(self) -> None:
         with self._guard:
             self._reading.remove(get_ident())
-            self._free.notify()
+            if self._pausing:
+                self._free.notify()
 
     def _disconnect(self) -> None:
         while self._idle:
