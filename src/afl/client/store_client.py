@@ -110,7 +110,7 @@ class StoreClient:
             return nullcontext(turns.TurnStore(self.settings, self._open_database()))
         if needs is Needs.FLEET:
             fleet = importlib.import_module("afl.operations.fleet.fleet")  # needs its extra
-            connection: AbstractContextManager[Any] = fleet.connected(fleet.hasty_settings())
+            connection: AbstractContextManager[Any] = fleet.connected_soon()
             return connection
         coordination = importlib.import_module("afl.operations.message.coordination")
         return nullcontext(coordination.Where(self.settings.redis))

@@ -236,7 +236,7 @@ async def cancel(request: Request) -> Response:
 
 @contextmanager
 def _opened(sources: Sources) -> Iterator[Look]:
-    with fleet.connected(fleet.hasty_settings()) as client:
+    with fleet.connected_soon() as client:
         versions: dict[str, int] = {}
 
         def look(run_id: str) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -44,6 +45,20 @@ def connected(settings: FleetSettings) -> Iterator[Client]:
             yield client
     except PrincipalAway as away:
         raise with_hint(away) from away
+
+
+@contextmanager
+def connected_soon() -> Iterator[Client]:
+    """A client for somebody who looks at a page: an address where nothing listens is not waited for."""
+    settings = hasty_settings()
+    address = settings.principal_host.strip("[]"), settings.principal_port
+    try:
+        socket.create_connection(address, _HASTE_MS / 1000).close()
+    except OSError as error:
+        text = f"nothing answers at {settings.address(settings.principal_port)}: {error.strerror or error}"
+        raise with_hint(PrincipalAway(text)) from error
+    with connected(settings) as client:
+        yield client
 
 
 def with_hint(away: PrincipalAway) -> PrincipalAway:
