@@ -54,7 +54,7 @@ async function insist(path, body) {
     try {
       return await ask(path, body);
     } catch (error) {
-      if (error.status !== undefined && error.status !== 503) throw error;
+      if (error.status !== undefined && ![429, 503].includes(error.status)) throw error;
       console.error(`${path}: ${error.message}; trying again`);
       await sleep(delay);
     }

@@ -19,7 +19,15 @@ from afl.client.client import Client
 from afl.client.connection import connect
 from afl.client.http_client import HttpClient
 from afl.client.worker import make_worker
-from afl.kernel.errors import CapabilityError, Forbidden, InputError, Unauthenticated
+from afl.kernel.errors import (
+    AgentFlowError,
+    CapabilityError,
+    Forbidden,
+    InputError,
+    StoreUnavailable,
+    Throttled,
+    Unauthenticated,
+)
 from afl.kernel.settings import Settings
 from afl.operations.problems import ServerAway
 from afl.operations.roles import Role
@@ -232,20 +240,23 @@ class Unreliable(HttpClient):
     """A client whose requests fail a few times: before the server has them, or when its answer is on the way."""
 
     failures = 0
+    error: type[AgentFlowError] = ServerAway
 
     def call(self, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         fails = function in (claim_work, heartbeat_work, complete_work) and self.failures > 0
         self.failures -= fails
         if fails and function is not complete_work:
-            raise ServerAway("no server answers")
+            raise self.error("no server answers")
         result = super().call(function, *args, **kwargs)
         if fails:
-            raise ServerAway("the answer was lost")
+            raise self.error("the answer was lost")
         return result
 
 
-def test_requests_that_get_lost_are_sent_again(place: Place) -> None:
+@pytest.mark.parametrize("error", [ServerAway, StoreUnavailable, Throttled])
+def test_requests_that_get_lost_are_sent_again(place: Place, error: type[AgentFlowError]) -> None:
     client = Unreliable(place.url, TOKENS[Role.WORKER])
+    client.error = error
     calls: list[str] = []
 
     def ask(question: str, context: HandlerContext) -> dict[str, str]:

@@ -12,7 +12,7 @@ from afl.client.outcome import not_ended
 from afl.client.run_waits import countdown
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.client.worker import Worker, make_worker
-from afl.kernel.errors import AgentFlowError, CapabilityError, InputError, StoreUnavailable
+from afl.kernel.errors import AgentFlowError, CapabilityError, InputError, StoreUnavailable, Throttled
 from afl.kernel.settings import Settings
 from afl.operations.problems import ServerAway
 from afl.operations.program.submission import Submitted
@@ -26,7 +26,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 LONG_POLL_SECONDS = 5.0
 RETRY_SECONDS = 0.25
-AWAY = (StoreUnavailable, ServerAway)  # who waits tries again; who asks is told
+AWAY = (StoreUnavailable, ServerAway, Throttled)  # who waits tries again; who asks is told
 PAGE_SIZE = 1_000
 
 

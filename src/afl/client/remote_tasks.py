@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from afl.client.store_client import OperationsClient
 from afl.kernel import codec
 from afl.kernel.bounds import LONGEST_TEXT
-from afl.kernel.errors import FencedError, InputError, NotFoundError, PayloadError, StoreError
+from afl.kernel.errors import FencedError, InputError, NotFoundError, PayloadError, StoreError, Throttled
 from afl.kernel.ids import random_id
 from afl.operations.problems import RemoteError, ServerAway
 from afl.operations.work.remote_claims import ClaimedTask, Heartbeat, LogLine, TaskClaim
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 _MOST_LINES = 1_000  # in one request, for one task
 _MOST_CHARACTERS = 100_000
 
-AWAY = (ServerAway, StoreError)
-"""What passes: the server, or its store, does not answer."""
+AWAY = (ServerAway, StoreError, Throttled)
+"""What passes: the server, or its store, does not answer, or wrong tokens of others have this address refused."""
 REFUSED = (InputError, RemoteError)
 """What stays: the request is too large, or something in it is wrong."""
 
@@ -73,7 +73,7 @@ class RemoteTasks:
         """Extend one claim; False if it is no longer held."""
         try:
             return not self.heartbeat({(task.uuid, task.epoch)})
-        except ServerAway as error:  # nobody knows; the report will show
+        except AWAY as error:  # nobody knows; the report will show
             _log.warning("the heartbeat of task %s did not reach the server: %s", task.uuid, error)
             return True
 

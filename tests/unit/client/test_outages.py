@@ -13,7 +13,7 @@ from afl.client.async_handle import AsyncRunHandle
 from afl.client.calls import Calls
 from afl.client.handle import RunHandle
 from afl.client.store_client import StoreClient
-from afl.kernel.errors import AgentFlowError, StoreUnavailable
+from afl.kernel.errors import AgentFlowError, StoreUnavailable, Throttled
 from afl.kernel.settings import load_settings
 from afl.operations.problems import ServerAway
 from afl.operations.program.submission import submit_source
@@ -56,8 +56,11 @@ def run(store: PersistenceAPI) -> str:
     return run
 
 
-def test_a_thread_that_waits_tries_again(store: PersistenceAPI, run: str) -> None:
-    client = Flaky(store, StoreUnavailable)
+@pytest.mark.parametrize("error", [StoreUnavailable, Throttled])
+def test_a_thread_that_waits_tries_again(
+    store: PersistenceAPI, run: str, error: type[AgentFlowError]
+) -> None:
+    client = Flaky(store, error)
     handle = RunHandle(Calls(client, SETTINGS), run, "Double")
     assert [event.kind for event in handle.events()][-1] == "run-completed"
     assert list(handle.logs(follow=True)) == []
@@ -65,9 +68,10 @@ def test_a_thread_that_waits_tries_again(store: PersistenceAPI, run: str) -> Non
     assert client.refused == ["read_events", "read_page", "wait_a_while"]
 
 
-def test_a_task_that_waits_tries_again(store: PersistenceAPI, run: str) -> None:
+@pytest.mark.parametrize("error", [ServerAway, Throttled])
+def test_a_task_that_waits_tries_again(store: PersistenceAPI, run: str, error: type[AgentFlowError]) -> None:
     async def story() -> None:
-        client = Flaky(store, ServerAway)
+        client = Flaky(store, error)
         calls = AsyncCalls(client, SETTINGS)
         handle = AsyncRunHandle(calls, run, "Double")
         assert [event.kind async for event in handle.events()][-1] == "run-completed"
