@@ -22,7 +22,7 @@ import afl
 from afl.client.async_client import AsyncClient
 from afl.client.connection import connect
 from afl.fleet.errors import PrincipalAway
-from afl.kernel.errors import CapabilityError, InputError, NotFoundError
+from afl.kernel.errors import CapabilityError, InputError, NotFoundError, PayloadError
 from afl.kernel.settings import Settings
 from afl.models import ScriptedModel
 from afl.models.scripted import calls
@@ -215,6 +215,30 @@ def test_inputs_are_what_python_has_and_handlers_get_what_is_stored(place: Place
                 await flow.start(SHAPES, inputs=inputs | {"given": object()})
             with pytest.raises(InputError, match=r"id is '5'|id: Expected .str."):
                 await flow.start(SHAPES, inputs=inputs, id=5)  # type: ignore[arg-type]
+
+    tell(story)
+
+
+@pytest.mark.parametrize("value", [float("nan"), {"n": [float("-inf")]}, "\ud800", object()])
+def test_an_input_without_a_json_form_is_refused(place: Place, value: Any) -> None:
+    async def story() -> None:
+        async with place.client() as flow:
+            with pytest.raises(PayloadError, match="is not plain JSON data"):
+                await flow.start("workflow Keep(value: Json) andThen { }", value=value)
+            assert await flow.list() == []
+
+    tell(story)
+
+
+def test_a_name_that_no_run_can_have_is_not_found(place: Place) -> None:
+    async def story() -> None:
+        async with place.client() as flow:
+            await flow.start(QUIZ, id="latest")
+            for name in ("-", "a/b", "..", "latest/asked"):
+                with pytest.raises(NotFoundError, match="there is no run"):
+                    await flow.get(name)
+            with pytest.raises(InputError, match="and not '-' alone"):
+                await flow.start(QUIZ, id="-")
 
     tell(story)
 

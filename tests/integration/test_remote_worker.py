@@ -29,7 +29,7 @@ from afl.kernel.errors import (
     Unauthenticated,
 )
 from afl.kernel.settings import Settings
-from afl.operations.problems import ServerAway
+from afl.operations.problems import ServerAway, ServerDefect
 from afl.operations.roles import Role
 from afl.operations.work.offers import Offer
 from afl.operations.work.remote_work import claim_work, complete_work, heartbeat_work
@@ -253,7 +253,7 @@ class Unreliable(HttpClient):
         return result
 
 
-@pytest.mark.parametrize("error", [ServerAway, StoreUnavailable, Throttled])
+@pytest.mark.parametrize("error", [ServerAway, ServerDefect, StoreUnavailable, Throttled])
 def test_requests_that_get_lost_are_sent_again(place: Place, error: type[AgentFlowError]) -> None:
     client = Unreliable(place.url, TOKENS[Role.WORKER])
     client.error = error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import sys
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -13,18 +14,20 @@ from urllib.parse import quote, urlencode
 import msgspec
 
 from afl import __version__
-from afl.kernel.errors import AgentFlowError, InputError
+from afl.kernel import codec
+from afl.kernel.errors import AgentFlowError, InputError, NotFoundError
 from afl.kernel.setting_kinds import mask_url
 from afl.operations import serialization
 from afl.operations.catalog import API, NOTHING, operation_of
 from afl.operations.operation import Operation
-from afl.operations.problems import Refusal, ServerAway, ServerDiffers, error_of
+from afl.operations.problems import Refusal, RequestTooLarge, ServerAway, ServerDiffers, error_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
 KEY_HEADER = "Idempotency-Key"
 VERSION_HEADER = "AFL-Version"
 _PATIENCE_SECONDS = 60.0
+_TOO_LARGE = 413
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -81,6 +84,10 @@ class HttpClient:
         try:
             problem = msgspec.json.decode(answer.data, type=Refusal).error
         except msgspec.DecodeError:
+            if answer.status == _TOO_LARGE:
+                return RequestTooLarge(
+                    f"a proxy in front of {mask_url(self._url)} refused the request as too large"
+                )
             what = f"it answered with status {answer.status}"
             return ServerAway(f"{mask_url(self._url)} is not an AgentFlow server: {what}")
         if (
@@ -106,24 +113,32 @@ def _request(
     given = operation.signature.bind(None, *args, **kwargs).arguments
     public = {each.name: each for each in operation.parameters}
     told = {
-        name: serialization.plain(value)
+        name: serialization.plain(value, what=name)
         for name, value in given.items()
         if name in public and value != public[name].default
     }
     path = operation.path
     for name in list(told):
         if f"{{{name}}}" in path:
-            path = path.replace(f"{{{name}}}", quote(str(told.pop(name)) or NOTHING, safe=""))
+            path = path.replace(f"{{{name}}}", _in_path(operation, name, str(told.pop(name))))
     path = _without_holes(path)
     headers = {KEY_HEADER: str(told.pop(operation.key))} if told.get(operation.key) else {}
     address = f"{url}{API}{path}"
     if operation.has_body:
-        body = msgspec.json.encode(told)
+        body = codec.encode(
+            told, what="the request", limit=sys.maxsize
+        ).encode()  # the server says what is too large
         return urllib.request.Request(
             address, body, {**headers, "Content-Type": "application/json"}, method=operation.method
         )
     query = f"?{urlencode(_texts(told), doseq=True)}" if told else ""
     return urllib.request.Request(address + query, headers=headers, method=operation.method)
+
+
+def _in_path(operation: Operation, name: str, value: str) -> str:
+    if value == NOTHING or ("/" in value and not operation.slashes):  # it would be another address
+        raise NotFoundError(f"there is no {name} {value[:80]!r}; over HTTP none can be called so")
+    return quote(value or NOTHING, safe="")
 
 
 def _without_holes(path: str) -> str:

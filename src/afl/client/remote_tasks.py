@@ -15,7 +15,7 @@ from afl.kernel import codec
 from afl.kernel.bounds import LONGEST_TEXT
 from afl.kernel.errors import FencedError, InputError, NotFoundError, PayloadError, StoreError, Throttled
 from afl.kernel.ids import random_id
-from afl.operations.problems import RemoteError, ServerAway
+from afl.operations.problems import RemoteError, RequestError, ServerAway, ServerDefect
 from afl.operations.work.remote_claims import ClaimedTask, Heartbeat, LogLine, TaskClaim
 from afl.operations.work.remote_work import claim_work, complete_work, fail_work, heartbeat_work, stop_work
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
@@ -28,8 +28,8 @@ _log = logging.getLogger(__name__)
 _MOST_LINES = 1_000  # in one request, for one task
 _MOST_CHARACTERS = 100_000
 
-AWAY = (ServerAway, StoreError, Throttled)
-"""What passes: the server, or its store, does not answer, or wrong tokens of others have this address refused."""
+AWAY = (ServerAway, ServerDefect, StoreError, Throttled)
+"""What passes: the server or its store does not answer or fails, or others have this address refused for a while."""
 REFUSED = (InputError, RemoteError)
 """What stays: the request is too large, or something in it is wrong."""
 
@@ -144,7 +144,7 @@ class RemoteTasks:
             self._client.call(
                 complete_work, task.uuid, epoch=task.epoch, worker=self.name, result=value, logs=lines
             )
-        except RemoteError as error:
+        except (RequestError, PayloadError) as error:
             if lines:
                 raise
             self._fail(result, [], str(error), PayloadError.__name__, retryable=False)

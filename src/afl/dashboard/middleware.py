@@ -21,7 +21,7 @@ from afl.client.http_client import VERSION_HEADER
 from afl.dashboard.api.requests import headers_of, is_api, refusal
 from afl.dashboard.rendering import ENVIRONMENT, theme_of
 from afl.kernel.errors import AgentFlowError
-from afl.operations.problems import Problem, problem_of
+from afl.operations.problems import Problem, RequestTooLarge, ServerDefect, problem_of
 
 METRICS = "/metrics"
 
@@ -152,15 +152,14 @@ class PayloadLimit:
         except TooLarge:
             if begun:
                 raise
-            text = f"the request is larger than {self._limit:,} bytes"
-            problem = Problem("too-large", text)
-            refused = answer(Request(scope), problem, 413, {"Connection": "close"})
+            error = RequestTooLarge(f"the request is larger than {self._limit:,} bytes")
+            refused = answer(Request(scope), problem_of(error), error.status, {"Connection": "close"})
             await refused(scope, receive, noted)
 
 
 _log = logging.getLogger(__name__)
 _LONGEST_PLACE = 200
-_DEFECT = Problem("defect", "internal server error; see the server's log")
+_DEFECT = ServerDefect("internal server error; see the server's log")
 
 
 class Defects:
@@ -200,4 +199,4 @@ class Defects:
             if begun:
                 raise
             _log.error("%s %s failed", *place, exc_info=error)
-            await answer(request, _DEFECT, 500)(scope, receive, send)
+            await refuse(request, _DEFECT)(scope, receive, send)

@@ -55,14 +55,14 @@ def is_name(value: str, *, but: str = "") -> bool:
     )
 
 
-A_RUN_ID = f"at most {LONGEST_RUN_ID} printable characters, without spaces and slashes"
+A_RUN_ID = f"at most {LONGEST_RUN_ID} printable characters, without spaces and slashes, and not '-' alone"
 
 
 def is_run_id(value: Any) -> bool:
-    """Whether it can be the id of a run: ids of steps and addresses of pages begin with it."""
+    """Whether it can be the id of a run: ids of steps and addresses begin with it, in which `-` is no name."""
     if not isinstance(value, str) or not 0 < len(value) <= LONGEST_RUN_ID:
         return False
-    return value.isprintable() and not set(value) & {" ", "/"}
+    return value.isprintable() and not set(value) & {" ", "/"} and value != "-"
 
 
 def check_name(value: Any, what: str) -> str:

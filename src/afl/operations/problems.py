@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from afl.kernel.error_text import error_text
-from afl.kernel.errors import AgentFlowError
+from afl.kernel.errors import AgentFlowError, InputError, PayloadError
 from afl.language.diagnostics import CompileError, Diagnostic
 from afl.operations import serialization
 from afl.operations.people.forms import FormError
@@ -30,6 +30,20 @@ class Refusal:
     """The shape of every error response."""
 
     error: Problem
+
+
+class RequestError(
+    InputError, hint="The table of docs/http-api.md and /api/v1/openapi.json say what is expected."
+):
+    """A request that cannot be read: a parameter is missing, unknown or of the wrong kind."""
+
+
+class RequestTooLarge(PayloadError, code="too-large", status=413):
+    """A request is larger than the server, or a proxy in front of it, takes."""
+
+
+class ServerDefect(AgentFlowError, code="defect", hint="Look at the log of the server, and report it."):
+    """The server failed in a way that nobody foresaw."""
 
 
 class RemoteError(AgentFlowError, hint="Look at the text; the server said it."):

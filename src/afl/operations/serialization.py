@@ -32,12 +32,12 @@ def convert(value: Any, kind: Any, *, strict: bool = True) -> Any:
     return msgspec.convert(value, kind, strict=strict, dec_hook=_built)
 
 
-def plain(value: Any) -> Any:
-    """A value as plain data; PayloadError for one that has no JSON form."""
+def plain(value: Any, *, what: str = "the value") -> Any:
+    """A value as plain data; PayloadError, which names `what`, for one that has no JSON form."""
     try:
         return msgspec.to_builtins(value, enc_hook=_plain)
-    except TypeError as error:
-        raise PayloadError(str(error)) from error
+    except (TypeError, RecursionError) as error:
+        raise PayloadError(f"{what} is not plain JSON data: {error}") from error
 
 
 def schemas(kinds: list[Any], *, reference: str = REFERENCE) -> tuple[list[dict[str, Any]], dict[str, Any]]:

@@ -218,6 +218,7 @@ class _Stranger(BaseHTTPRequestHandler):
         ("", 404, b"not here", "is not an AgentFlow server"),
         ("", 200, b"<html>", "is not an AgentFlow server"),
         ("", 302, b"", "is not an AgentFlow server"),
+        ("", 413, b"<html>", "a proxy in front of"),
         ("9.9", 200, b'{"lines": []}', "the server is AgentFlow 9.9, this is"),
         (
             "9.9",

@@ -15,7 +15,14 @@ from afl.kernel.settings import load_settings
 from afl.operations import serialization
 from afl.operations.catalog import OPERATIONS, PUBLIC, named, operation_of
 from afl.operations.operation import Operation
-from afl.operations.problems import Problem, RemoteError, error_of, problem_of
+from afl.operations.problems import (
+    Problem,
+    RemoteError,
+    RequestError,
+    RequestTooLarge,
+    error_of,
+    problem_of,
+)
 from afl.operations.program.submission import start_workflow
 from afl.operations.run import control
 from afl.operations.run.run_list import list_runs
@@ -73,7 +80,16 @@ def test_a_function_that_is_not_in_the_table() -> None:
     assert operation_of(list_runs).path == "/runs"
 
 
-@pytest.mark.parametrize("error", [InputError("no"), HeldError("held"), Forbidden("not you")])
+@pytest.mark.parametrize(
+    "error",
+    [
+        InputError("no"),
+        HeldError("held"),
+        Forbidden("not you"),
+        RequestError("limit: too small"),
+        RequestTooLarge("too large"),
+    ],
+)
 def test_an_error_comes_back_as_the_same(error: AgentFlowError) -> None:
     again = error_of(problem_of(error))
     assert (type(again), str(again)) == (type(error), str(error))

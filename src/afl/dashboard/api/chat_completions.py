@@ -20,10 +20,11 @@ from starlette.routing import BaseRoute, Route
 
 from afl.client.store_client import StoreClient
 from afl.dashboard.api.chat_parts import ChatPart, part_of
-from afl.dashboard.api.requests import CHAT, RequestError, read_key
+from afl.dashboard.api.requests import CHAT, read_key
 from afl.dashboard.streams import EventStream, user_of
 from afl.dashboard.turn_streams import TurnStreams, sent, streams_of
 from afl.kernel import codec
+from afl.operations.problems import RequestError
 from afl.operations.turn import turns
 from afl.operations.turn.turn_chat import ASSISTANT, Said, chat, usage_of
 from afl.turns.model import TurnRef

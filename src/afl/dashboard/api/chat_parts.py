@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from afl.dashboard.api.requests import RequestError
 from afl.kernel.errors import InputError
 from afl.models.content import File, FileUrl
+from afl.operations.problems import RequestError
 from afl.turns.cardbox.parts import Part, decoded
 
 _AUDIO = {"wav": "audio/wav", "mp3": "audio/mpeg"}

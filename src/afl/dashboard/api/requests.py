@@ -18,7 +18,7 @@ from afl.kernel.errors import AgentFlowError, InputError
 from afl.operations import serialization
 from afl.operations.catalog import API, NOTHING
 from afl.operations.operation import Operation
-from afl.operations.problems import Problem, Refusal, problem_of
+from afl.operations.problems import Problem, Refusal, RequestError, problem_of
 
 DOCS = f"{API}/docs"
 CHAT = "/v1/"
@@ -63,12 +63,6 @@ def refused_by_http(error: HTTPException) -> Response:
 
 
 LONGEST_KEY = 200
-
-
-class RequestError(
-    InputError, hint="The table of docs/http-api.md and /api/v1/openapi.json say what is expected."
-):
-    """A request that cannot be read: a parameter is missing, unknown or of the wrong kind."""
 
 
 async def read_arguments(operation: Operation, request: Request) -> dict[str, Any]:
