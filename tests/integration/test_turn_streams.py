@@ -158,6 +158,21 @@ def test_an_unmodified_client_of_openai_reads_a_stream(server: tuple[str, str]) 
     tell(story)
 
 
+def test_a_reply_that_was_cut_off_says_so(empty_sqlite_url: str) -> None:
+    cut_off = Reply((Text("It is"),), StopReason.MAX_TOKENS)
+    question: Any = {"model": "clerk", "messages": [{"role": "user", "content": "2 and 3?"}]}
+
+    async def story(url: str) -> None:
+        async with clerk(empty_sqlite_url, SpeakingModel([cut_off, cut_off])), openai_client(url) as client:
+            (choice,) = (await client.chat.completions.create(**question)).choices
+            assert (choice.message.content, choice.finish_reason) == ("It is", "length")
+            stream = await client.chat.completions.create(**question, stream=True)
+            assert [each.choices[0].finish_reason async for each in stream][-1] == "length"
+
+    with server_of(empty_sqlite_url) as url:
+        tell(lambda: story(url))
+
+
 def test_the_same_key_again_is_the_same_turn(empty_sqlite_url: str) -> None:
     model = SpeakingModel([says("one"), says("two")])
     asked: Any = {

@@ -49,7 +49,8 @@ class AgentEvent:
 
     `step` counts from 1. `text` is a piece of text (text), the whole text (message, thinking, result) or an error
     (tool-result, failed). `tool` and `call` are of tool-call and tool-result; `data` are the arguments of a call, the
-    result of a tool or the value of a result. `status` is success, failed, canceled, timeout or partial.
+    result of a tool or the value of a result. `status` is success, failed, canceled, timeout or partial; `cut_off` that
+    the last reply of the model reached max_tokens.
     """
 
     position: str
@@ -64,6 +65,7 @@ class AgentEvent:
     data: Any = None
     status: str = ""
     error_code: str = ""
+    cut_off: bool = False
 
     @property
     def ends_turn(self) -> bool:
@@ -246,7 +248,7 @@ class _Reader:
         data = delivered.data if delivered.data is not None else dict(delivered.fields) or None
         text = delivered.text if delivered.succeeded else delivered.error or delivered.text
         about = {"status": str(delivered.status), "error_code": delivered.error_code or ""}
-        return kind, {"text": text, "data": data, **about}
+        return kind, {"text": text, "data": data, "cut_off": delivered.cut_off, **about}
 
     def _event(self, kind: EventKind, time: int, step: int, **values: Any) -> AgentEvent:
         turn, agent = self.row.agent_turn_id, self.row.agent_id

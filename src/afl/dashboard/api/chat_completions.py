@@ -174,7 +174,7 @@ class _Answer:
         told = self.wanted.schema is None and self.message == event.text
         between = "\n\n" if self.spoke else ""
         text = "" if told else self.delta({"content": between + self.content})
-        return text + self.delta({}, "stop")
+        return text + self.delta({}, _finish_reason(event))
 
 
 async def _chunks(
@@ -196,7 +196,7 @@ async def _whole(answer: _Answer, streams: TurnStreams) -> Response:
     if end.kind == EventKind.FAILED:
         return JSONResponse({"error": _error(end)}, 500, _NO_RETRY)
     message = {"role": ASSISTANT, "content": answer.content, "refusal": None}
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish_reason(end)}
     usage = await _usage(answer, streams)
     return JSONResponse({**answer.about("chat.completion"), "choices": [choice], "usage": usage})
 
@@ -206,6 +206,10 @@ async def _usage(answer: _Answer, streams: TurnStreams) -> dict[str, int]:
     used = await database.run("read", lambda tx: usage_of(tx, answer.turn))
     total = used.input + used.output
     return {"prompt_tokens": used.input, "completion_tokens": used.output, "total_tokens": total}
+
+
+def _finish_reason(end: AgentEvent) -> str:
+    return "length" if end.cut_off else "stop"
 
 
 def _error(event: AgentEvent) -> dict[str, Any]:
