@@ -15,9 +15,9 @@ from typing import Annotated, Any, get_type_hints
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from mcp.server.mcpserver.utilities.func_metadata import FuncMetadata, func_metadata
+from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetadata, func_metadata
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
-from pydantic import Field
+from pydantic import ConfigDict, Field, create_model
 
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.mcp.clients import RequestClient
@@ -121,7 +121,8 @@ class _OwnTools:
             float | None, Field(ge=0, description="What its models may cost, in US dollars.")
         ] = None,
         idempotency_key: Annotated[
-            str, Field(description="The same key again within a day is the same run: safe to repeat.")
+            str,
+            Field(description="The same key again is the same run, as long as it is kept: safe to repeat."),
         ] = "",
     ) -> RunState:
         """Start a run of a workflow, and wait for its end if asked to.
@@ -203,13 +204,20 @@ def _parameter(operation: Operation, own: inspect.Parameter) -> inspect.Paramete
     )
 
 
+class _Exact(ArgModelBase):
+    """Arguments of which none is ignored: a filter that is misspelled would be no filter."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
 def make_tool(function: ToolFunction, title: str, kind: ToolAnnotations) -> Tool:
     """A tool of that name: its docstring is the description, its return type the schema of the output.
 
     What is no object is given as the field `result` of one.
     """
     returned = get_type_hints(function)["return"]
-    arguments = func_metadata(function, skip_names=[_CONTEXT.name], structured_output=False).arg_model
+    found = func_metadata(function, skip_names=[_CONTEXT.name], structured_output=False).arg_model
+    arguments = create_model(found.__name__, __base__=(_Exact, found))
     schema, wraps_result = _output_schema(returned)
     return Tool(
         fn=_answering(function, wraps_result),

@@ -280,6 +280,21 @@ def test_errors_are_those_of_the_product(store: MemoryStore) -> None:
     assert store.find_runs() == []
 
 
+def test_an_argument_that_a_tool_does_not_take_is_refused(store: MemoryStore) -> None:
+    """A filter that is misspelled would cancel what nobody meant."""
+
+    async def story(client: Client) -> None:
+        begun = await good(client, "run", source=DOUBLE, workflow="ns.Once", inputs={"n": 1})
+        told = await bad(client, "bulk_runs", action="cancel", state="created", worfklow="ns.Other")
+        assert "worfklow" in told and "not permitted" in told
+        assert "not permitted" in await bad(client, "run", workflow="ns.Once", input={"n": 1})
+        assert [each["run"] for each in (await good(client, "list_runs", state="created"))["runs"]] == [
+            begun["run"]
+        ]
+
+    tell(store, story)
+
+
 def test_a_viewer_looks_and_does_not_act(store: MemoryStore) -> None:
     async def story(client: Client) -> None:
         assert (await good(client, "list_runs"))["runs"] == []
