@@ -114,6 +114,9 @@ def test_an_unmodified_client_of_openai_gets_an_answer(server: tuple[str, str]) 
     async def story() -> None:
         async with clerk(store, model), openai_client(url) as client:
             assert [each.id async for each in await client.models.list()] == ["clerk"]
+            assert (await client.models.retrieve("clerk")).id == "clerk"
+            with pytest.raises(openai.NotFoundError, match="no agent 'nobody'"):
+                await client.models.retrieve("nobody")
             answer = await client.chat.completions.create(
                 model="clerk",
                 messages=[
@@ -174,7 +177,8 @@ def test_a_reply_that_was_cut_off_says_so(empty_sqlite_url: str) -> None:
 
 
 def test_the_same_key_again_is_the_same_turn(empty_sqlite_url: str) -> None:
-    model = SpeakingModel([says("one"), says("two")])
+    """Users choose keys without knowing of each other."""
+    model = SpeakingModel([says("one"), says("two"), says("three")])
     asked: Any = {
         "model": "clerk",
         "messages": [{"role": "user", "content": "1?"}, {"role": "user", "content": "2?"}],
@@ -187,10 +191,13 @@ def test_the_same_key_again_is_the_same_turn(empty_sqlite_url: str) -> None:
             answers = [await create(**asked, extra_headers=headers) for headers in keys]
             with pytest.raises(openai.APIStatusError, match="printable"):
                 await create(**asked, extra_headers={"Idempotency-Key": "k" * 201})
+            async with openai_client(url, Role.ADMIN) as other:
+                headers = {"Idempotency-Key": "k1"}
+                answers.append(await other.chat.completions.create(**asked, extra_headers=headers))
         return [str(answer.choices[0].message.content) for answer in answers]
 
     with server_of(empty_sqlite_url) as url:
-        assert asyncio.run(asyncio.wait_for(story(url), 60)) == ["one", "one", "two"]
+        assert asyncio.run(asyncio.wait_for(story(url), 60)) == ["one", "one", "two", "three"]
 
 
 def test_a_schema_is_what_the_turn_must_deliver(empty_sqlite_url: str) -> None:
@@ -241,6 +248,9 @@ def test_refusals_and_failures_as_the_client_knows_them(empty_sqlite_url: str) -
                     ]
                 },
                 {"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]},
+                {"functions": [{"name": "f", "parameters": {}}]},
+                {"response_format": {"type": "json_object"}},
+                {"response_format": {"type": "json_schema"}},
             ):
                 with pytest.raises(openai.APIStatusError) as refused:
                     await client.chat.completions.create(**{**question, **wrong})

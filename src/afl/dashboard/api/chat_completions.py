@@ -1,4 +1,4 @@
-"""Agents for programs that speak the API of OpenAI: `POST /v1/chat/completions`, `GET /v1/models`.
+"""Agents for programs that speak the API of OpenAI: `POST /v1/chat/completions`, `GET /v1/models` and one of them.
 
 The model is the name of an agent. A request starts a turn with the last message; what was said before comes with it.
 """
@@ -24,7 +24,9 @@ from afl.dashboard.api.requests import CHAT, read_key
 from afl.dashboard.streams import EventStream, user_of
 from afl.dashboard.turn_streams import TurnStreams, sent, streams_of
 from afl.kernel import codec
+from afl.kernel.errors import NotFoundError
 from afl.operations.problems import RequestError
+from afl.operations.program.submission import id_of_key
 from afl.operations.turn import turns
 from afl.operations.turn.turn_chat import ASSISTANT, Said, chat, usage_of
 from afl.turns.model import TurnRef
@@ -73,6 +75,7 @@ class ChatRequest(msgspec.Struct):
     stream_options: StreamOptions | None = None
     response_format: ResponseFormat | None = None
     tools: list[Any] | None = None
+    functions: list[Any] | None = None
     n: int | None = None
 
     @property
@@ -94,7 +97,8 @@ async def complete_chat(request: Request) -> Response:
     streams, user, client = streams_of(request), user_of(request), _client(request)
     streams.limit.check(user)
     key = read_key(request)
-    ask = partial(client.call, chat, wanted.model, messages, result=wanted.schema, correlation=key)
+    correlation = None if key is None else id_of_key(user, key)
+    ask = partial(client.call, chat, wanted.model, messages, result=wanted.schema, correlation=correlation)
     turn = await run_sync(ask)
     answer = _Answer(turn, wanted, int(time.time()))
     events = (await streams.agents()).events(turn)
@@ -108,13 +112,25 @@ async def complete_chat(request: Request) -> Response:
 
 async def list_models(request: Request) -> Response:
     """`GET /v1/models`: the agents."""
+    return JSONResponse({"object": "list", "data": await _models(request)})
+
+
+async def show_model(request: Request) -> Response:
+    """`GET /v1/models/{model}`: one agent."""
+    name = request.path_params["model"]
+    found = [each for each in await _models(request) if each["id"] == name]
+    if not found:
+        raise NotFoundError(f"there is no agent {name[:80]!r} at work; {CHAT}models lists them")
+    return JSONResponse(found[0])
+
+
+async def _models(request: Request) -> list[dict[str, Any]]:
     found = await run_sync(partial(_client(request).call, turns.agents))
-    models = [
+    return [
         {"id": each.agent, "object": "model", "created": each.since // 1000, "owned_by": "agentflow"}
         for each in found
         if each.active
     ]
-    return JSONResponse({"object": "list", "data": models})
 
 
 def chat_routes() -> list[BaseRoute]:
@@ -122,6 +138,7 @@ def chat_routes() -> list[BaseRoute]:
     return [
         Route(f"{CHAT}chat/completions", complete_chat, methods=["POST"]),
         Route(f"{CHAT}models", list_models, methods=["GET"]),
+        Route(f"{CHAT}models/{{model:path}}", show_model, methods=["GET"]),
     ]
 
 
@@ -230,8 +247,13 @@ def _read(body: bytes) -> ChatRequest:
         wanted = msgspec.json.decode(body, type=ChatRequest)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f"the body is not a chat completion: {error}") from error
-    if wanted.tools:
+    if wanted.tools or wanted.functions:
         raise RequestError("tools: an agent has its own; define them with the agent")
+    asked = wanted.response_format
+    if asked is not None and asked.type != "text" and (asked.type != "json_schema" or not asked.json_schema):
+        raise RequestError(
+            f"response_format: the type is {asked.type[:80]!r}; text and json_schema with a json_schema are served"
+        )
     if wanted.n not in (None, 1):
         raise RequestError(f"n is {wanted.n}; an agent gives one answer")
     return wanted

@@ -164,7 +164,7 @@ def submit(
         store,
         program,
         inputs,
-        id=id or (_id_of(by, key) if key else ""),
+        id=id or (id_of_key(by, key) if key else ""),
         run_name=run_name,
         tags=tags,
         task_list=task_list,
@@ -216,7 +216,7 @@ def new_run(
     )
 
 
-def _id_of(by: str, key: str) -> str:
+def id_of_key(by: str, key: str) -> str:
     """The id that belongs to a user's key: users choose keys without knowing of each other."""
     return f"key-{hashlib.sha256(codec.encode_canonical([by, key])).hexdigest()[:32]}"
 
