@@ -87,8 +87,10 @@ async function work(claimed) {
     try {
       const handler = handlers[facet] ?? handlers[facet.split(".").pop()];
       report = ["complete", { result: await handler(inputs, task) }];
-    } catch (error) {
-      report = ["fail", { message: error.message, error_type: error.name, traceback: error.stack ?? "" }];
+    } catch (raised) {
+      const error = raised instanceof Error ? raised : new Error(String(raised));
+      const text = (value) => value.replaceAll("\0", "\uFFFD"); // the server refuses NUL
+      report = ["fail", { message: text(error.message), error_type: error.name, traceback: text(error.stack ?? "") }];
     }
     if (controller.signal.aborted) throw controller.signal.reason;
     await insist(`${id}/${report[0]}`, { epoch, logs: logs.splice(0), ...report[1] });

@@ -180,6 +180,19 @@ def test_what_is_no_plain_data_fails_the_step_at_once(place: Place, result: Any)
     assert attempt.error_type == "PayloadError"
 
 
+def test_an_error_may_have_any_characters(place: Place) -> None:
+    """Such as those of a process that printed them; a report that is refused would be made again and again."""
+
+    def ask(question: str) -> None:
+        raise ValueError("exit 1: a\0b \ud800")
+
+    with place.connect() as flow, flow.worker({"Ask": ask}):
+        run = place.flow.start(PLAIN)
+        with pytest.raises(afl.RunFailed, match=r"exit 1: a.b") as failed:
+            run.result(timeout=30)
+    assert "exit 1: a" in failed.value.traceback
+
+
 def test_a_handler_that_fails_is_tried_again_and_one_that_is_too_slow_times_out(place: Place) -> None:
     calls: list[str] = []
 

@@ -80,7 +80,7 @@ class RemoteTasks:
     def save_log(self, log: LogDefinition) -> None:
         """Keep a line for the next heartbeat or report of its task."""
         masked = masked_log(log)  # here, where the secrets are known
-        message = masked.message.replace("\0", "\N{REPLACEMENT CHARACTER}")[:LONGEST_TEXT]
+        message = _sendable(masked.message)[:LONGEST_TEXT]
         line = LogLine(message, log.note_type, None, masked.details, log.time, log.uuid)
         with self._guard:
             self._logs[log.object_id].append(line)
@@ -158,11 +158,11 @@ class RemoteTasks:
             result.task.uuid,
             epoch=result.task.epoch,
             worker=self.name,
-            message=message,
+            message=_sendable(message),
             error_type=kind,
             error_bases=result.error_bases,
-            traceback=raised_at.text if raised_at is not None else "",
-            location=raised_at.location if raised_at is not None else "",
+            traceback=_sendable(raised_at.text) if raised_at is not None else "",
+            location=_sendable(raised_at.location) if raised_at is not None else "",
             retryable=retryable,
             logs=lines,
         )
@@ -195,6 +195,11 @@ class RemoteTasks:
         if lines:
             with self._guard:
                 self._logs[task][:0] = lines
+
+
+def _sendable(text: str) -> str:
+    """A text without NUL, which the server refuses."""
+    return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _fitting(lines: list[LogLine]) -> int:
