@@ -11,6 +11,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
+import msgspec
 from msgspec import Meta
 
 from afl.kernel.bounds import check_name
@@ -95,12 +96,23 @@ class Operation:
         )
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """InputError for a name that nothing can have, or a text that no store can hold; an empty one is the latest."""
+        """InputError for a name that nothing can have, a text that no store can hold, or a number out of its bounds.
+
+        An empty name is the latest.
+        """
         for name, value in given.items():
             if name in self.names and isinstance(value, str) and value:
                 check_name(value, name)
             elif isinstance(value, str) and "\0" in value:
                 raise InputError(f"{name} holds a character that no text may hold (NUL)")
+            elif isinstance(value, (int, float)):
+                self._check_number(name, value)
+
+    def _check_number(self, name: str, value: float) -> None:
+        try:
+            msgspec.convert(value, self.hints[name])
+        except msgspec.ValidationError as error:
+            raise InputError(f"{name}: {error}") from error
 
     def kind_of(self, name: str) -> tuple[Any, Meta]:
         """The type of a parameter without its metadata, and the metadata: description and bounds."""
