@@ -24,8 +24,10 @@ def connect(
 
     `address` is the URL of a store, the path of an SQLite file, or a dashboard's `http://` or `https://` address,
     which takes a `token` where the dashboard has users. Without one the settings name the store or the server.
-    `settings` replace those of the environment and the configuration file.
+    `settings` replace those of the environment and the configuration file; they name the address and the token, too.
     """
+    if settings is not None and (address is not None or token is not None):
+        raise InputError("connect takes settings, or an address and a token; settings name both")
     return Connection(_settings(address, token) if settings is None else settings)
 
 

@@ -8,6 +8,7 @@ import pytest
 
 import afl
 from afl.kernel.errors import InputError
+from afl.kernel.settings import load_settings
 
 
 @pytest.mark.parametrize("address", ["memory", "memory:", ":memory:", "memory:/"])
@@ -26,3 +27,9 @@ def test_a_path_may_have_any_characters(tmp_path: Path) -> None:
         with afl.connect(address) as flow:
             assert flow.list() == []
     assert path.is_file()
+
+
+@pytest.mark.parametrize("given", [{"address": "http://127.0.0.1:1"}, {"token": "secret"}])
+def test_settings_and_an_address_do_not_go_together(given: dict[str, str]) -> None:
+    with pytest.raises(InputError, match="settings name both"):
+        afl.connect(**given, settings=load_settings({}, environ={}))
