@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -103,9 +103,9 @@ class ThreadLimits:
     def __init__(self) -> None:
         self._limiters: dict[str, anyio.CapacityLimiter] = {}
 
-    def of(self, operation: Operation) -> anyio.CapacityLimiter | None:
-        """For an operation that may take long; None: those of everybody."""
-        if operation.waits:
+    def of(self, operation: Operation, arguments: Mapping[str, Any]) -> anyio.CapacityLimiter | None:
+        """For a call that waits or may take long; None: those of everybody."""
+        if arguments.get(operation.patience):
             # Workers wait most of the time: those of others are not theirs to use up.
             return self._made("working" if operation.role is Role.WORKER else "waiting", _WAITING)
         return self._made(operation.needs, _PART) if operation.needs in _PARTS else None
@@ -147,7 +147,7 @@ async def ask(
 ) -> R:
     """What an operation answers; the caller's role decides whether it may be asked. In a thread: stores block."""
     client: StoreClient = request.state.client
-    limiter = request.app.state.threads.of(operation_of(function))
+    limiter = request.app.state.threads.of(operation_of(function), kwargs)
     return await run_sync(lambda: client.call(function, *args, **kwargs), limiter=limiter)
 
 

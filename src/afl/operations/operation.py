@@ -82,6 +82,17 @@ class Operation:
         return "key" if "key" in self.signature.parameters else ""
 
     @cached_property
+    def patience(self) -> str:
+        """The parameter that says how many seconds it may wait; empty if it does not wait."""
+        found = (each.name for each in self.parameters if each.name in ("wait", "timeout"))
+        return next(found, "") if self.waits else ""
+
+    def waiting_less(self, given: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+        """The arguments of a call that has waited for so long before it began."""
+        wait = given.get(self.patience)
+        return {**given, self.patience: max(0.0, wait - seconds)} if wait else dict(given)
+
+    @cached_property
     def parameters(self) -> list[inspect.Parameter]:
         """What callers from outside may give."""
         every = list(self.signature.parameters.values())[1:]

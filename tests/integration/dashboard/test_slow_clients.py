@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import select
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 import requests
-from support.dashboards import API, served, settings_for
+from support.dashboards import API, SOURCE, served, settings_for
 from support.eventually import eventually
 
 from afl.operations import web_server
@@ -90,3 +91,17 @@ def test_a_client_that_leaves_in_the_middle_of_its_body_leaves_one_line(
         eventually(lambda: len(caplog.records) > 0)
     assert [(each.levelname, each.exc_info) for each in caplog.records] == [("INFO", None)]
     assert "POST /api/v1/compile: the client left" in caplog.text
+
+
+def test_who_does_not_wait_does_not_queue_behind_those_who_do(store_url: str) -> None:
+    with served(settings_for(store_url)) as url, ExitStack() as stack:
+        run = requests.post(f"{url}{API}/runs", json={"source": SOURCE}, timeout=SECONDS).json()["run"]
+        poll = (
+            f"GET {API}/runs/{run}/wait?timeout=30 HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+        )
+        held = [stack.enter_context(connected(url, poll)) for _ in range(MANY)]
+        answer = requests.get(f"{url}{API}/runs/{run}/logs", timeout=SECONDS)
+        assert answer.json()["lines"] == []
+        assert select.select(held, [], [], 0)[0] == []
+        requests.post(f"{url}{API}/runs/{run}/cancel", json={}, timeout=SECONDS)
+        assert all(b'"canceled"' in answer_of(each) for each in held)

@@ -74,6 +74,15 @@ def test_what_it_takes_and_gives_can_be_sent(operation: Operation) -> None:
     assert len(found) == len(kinds) + 1
 
 
+def test_the_time_in_a_queue_is_part_of_a_wait() -> None:
+    waits, looks = named("read_events"), named("show_run")
+    assert waits.waiting_less({"run": "x", "wait": 20.0}, 5.0) == {"run": "x", "wait": 15.0}
+    assert waits.waiting_less({"run": "x", "wait": 20.0}, 30.0) == {"run": "x", "wait": 0.0}
+    assert waits.waiting_less({"run": "x"}, 5.0) == {"run": "x"}
+    assert looks.waiting_less({"run": "x"}, 5.0) == {"run": "x"}
+    assert {each.name for each in PUBLIC if each.waits} == {each.name for each in PUBLIC if each.patience}
+
+
 def test_a_function_that_is_not_in_the_table() -> None:
     with pytest.raises(KeyError):
         operation_of(re.escape)

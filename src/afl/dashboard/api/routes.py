@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from functools import partial
+from typing import Any
 
 from anyio.to_thread import run_sync
 from starlette.requests import Request
@@ -58,9 +59,13 @@ def _endpoint(operation: Operation) -> Endpoint:
         arguments = await read_arguments(operation, request)
         if stream is not None:
             return await stream(request, arguments)
-        limiter = request.app.state.threads.of(operation)
+        limiter, asked = request.app.state.threads.of(operation, arguments), time.monotonic()
         async with _watched(operation, request) as gone:
-            call = partial(client.call, operation.function, **arguments, **gone)
+
+            def call() -> Any:  # once there is a thread, for which others may have waited as long
+                left = operation.waiting_less(arguments, time.monotonic() - asked)
+                return client.call(operation.function, **left, **gone)
+
             result = await run_sync(call, limiter=limiter)
         return success(result)
 
