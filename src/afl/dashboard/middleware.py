@@ -6,6 +6,7 @@ The answers here ask nothing of the store, which may be what is broken.
 from __future__ import annotations
 
 import logging
+from asyncio import CancelledError
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
@@ -21,7 +22,7 @@ from afl.client.http_client import VERSION_HEADER
 from afl.dashboard.api.requests import headers_of, is_api, refusal
 from afl.dashboard.rendering import ENVIRONMENT, theme_of
 from afl.kernel.errors import AgentFlowError
-from afl.operations.problems import Problem, RequestTooLarge, ServerDefect, problem_of
+from afl.operations.problems import Problem, RequestTooLarge, ServerAway, ServerDefect, problem_of
 
 METRICS = "/metrics"
 
@@ -159,6 +160,7 @@ class PayloadLimit:
 
 _log = logging.getLogger(__name__)
 _LONGEST_PLACE = 200
+_STOPPING = ServerAway("the server is stopping; ask again when it is back")
 _DEFECT = ServerDefect("internal server error; see the server's log")
 
 
@@ -195,6 +197,10 @@ class Defects:
             if begun:
                 raise
             await refuse(request, error)(scope, receive, send)
+        except CancelledError:  # uvicorn does that to requests that take longer than its end
+            if begun:
+                raise
+            await refuse(request, _STOPPING)(scope, receive, send)
         except Exception as error:
             if begun:
                 raise

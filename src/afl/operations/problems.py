@@ -55,8 +55,10 @@ class RemoteError(AgentFlowError, hint="Look at the text; the server said it."):
         self.code = problem.code
 
 
-class ServerAway(AgentFlowError, hint="Start it with `afl dashboard`, or correct --server (AFL_SERVER)."):
-    """No server answers at the address, or what answers is none of AgentFlow."""
+class ServerAway(
+    AgentFlowError, hint="Start it with `afl dashboard`, or correct --server (AFL_SERVER).", status=503
+):
+    """No server answers at the address, it is just stopping, or what answers is none of AgentFlow."""
 
 
 class ServerDiffers(AgentFlowError, hint="Use the same version of AgentFlow on both sides."):

@@ -105,3 +105,18 @@ def test_who_does_not_wait_does_not_queue_behind_those_who_do(store_url: str) ->
         assert select.select(held, [], [], 0)[0] == []
         requests.post(f"{url}{API}/runs/{run}/cancel", json={}, timeout=SECONDS)
         assert all(b'"canceled"' in answer_of(each) for each in held)
+
+
+def test_a_server_that_stops_says_so_to_those_who_wait(store_url: str) -> None:
+    body = '{"facets": ["Ask"], "worker": "patient", "wait": 30}'
+    claim = (
+        f"POST {API}/work/claim HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(body)}\r\n\r\n{body}"
+    )
+    with ExitStack() as stack:
+        with served(settings_for(store_url)) as url:
+            connection = stack.enter_context(connected(url, claim))
+            servers = f"{url}{API}/servers"
+            eventually(lambda: "patient" in requests.get(servers, timeout=SECONDS).text)
+        head, _, told = answer_of(connection).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 503 ") and b'"server-away"' in told

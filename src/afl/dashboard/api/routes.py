@@ -89,4 +89,5 @@ async def _watched(operation: Operation, request: Request) -> AsyncIterator[dict
     try:
         yield {"gone": gone}
     finally:
+        gone.set()  # also for a request that is canceled: its thread goes on
         watcher.cancel()
