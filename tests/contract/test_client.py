@@ -132,6 +132,8 @@ def test_a_run_is_started_awaited_looked_at_and_found(place: Place, tmp_path: Pa
             assert (await handle.why()).code == "run-completed"
             assert await (await flow.get(handle.id)).result() == {"answer": "SO?"}
             assert await flow.query(handle.id, "asked") == {"answer": "SO?"}
+            with pytest.raises(InputError, match="name of a published value"):
+                await flow.query(handle.id, "")
             assert handle.id in [each.run for each in await flow.list(state="completed", workflow="Quiz")]
             assert await flow.list(since=datetime.now(UTC) + timedelta(hours=1)) == []
             assert (await flow.get(handle.id[:-1])).id == handle.id

@@ -7,6 +7,7 @@ from typing import Any
 
 from afl.client.async_calls import AsyncCalls
 from afl.client.outcome import outputs_of
+from afl.kernel.errors import InputError
 from afl.operations.reason.reasons import Reason
 from afl.operations.reason.why import why
 from afl.operations.run.compare import RunComparison, compare_runs
@@ -139,6 +140,8 @@ class AsyncRunHandle:
 
     async def query(self, name: str) -> Any:
         """The value that the run has published under a name, or the results of a step."""
+        if not name:
+            raise InputError("query takes the name of a published value or of a step")
         return (await self._calls.call(query, self.id, name)).values[name]
 
     def __repr__(self) -> str:

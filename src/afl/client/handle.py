@@ -8,6 +8,7 @@ from typing import Any
 
 from afl.client.calls import Calls
 from afl.client.outcome import outputs_of
+from afl.kernel.errors import InputError
 from afl.operations.reason.reasons import Reason
 from afl.operations.reason.why import why
 from afl.operations.run.compare import RunComparison, compare_runs
@@ -138,6 +139,8 @@ class RunHandle:
 
     def query(self, name: str) -> Any:
         """The value that the run has published under a name, or the results of a step."""
+        if not name:
+            raise InputError("query takes the name of a published value or of a step")
         return (self._calls.call(query, self.id, name)).values[name]
 
     def __repr__(self) -> str:
