@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from afl.kernel import journal, schedule
+from afl.kernel import schedule
 from afl.kernel.clock import wall_ms
 from afl.kernel.database import Database, Schema
 from afl.kernel.database.migration import stored_versions
@@ -67,7 +67,7 @@ def error(check: str, text: str, remedy: str) -> list[Finding]:
     return [Finding(check, Level.ERROR, text, remedy)]
 
 
-_EVERYWHERE = (tables.SCHEMA, usage_tables.SCHEMA, alerts.SCHEMA, schedule.SCHEMA, journal.SCHEMA, *TURNS)
+_EVERYWHERE = (tables.SCHEMA, usage_tables.SCHEMA, alerts.SCHEMA, schedule.SCHEMA, *TURNS)
 _NEWER = "Update AgentFlow on this machine to the version that wrote the store."
 _OLDER = "The next process that works on the store brings it forward. Make a backup, and stop older processes before."
 
