@@ -55,17 +55,6 @@ class Dag:
         """What waits for the node, directly."""
         return self._dependents[self._known(node)]
 
-    def transitive_dependents(self, node: str) -> frozenset[str]:
-        """Everything that waits for the node, however far away; not the node itself."""
-        found: set[str] = set()
-        open_nodes = [self._known(node)]
-        while open_nodes:
-            for follower in self._dependents[open_nodes.pop()]:
-                if follower not in found:
-                    found.add(follower)
-                    open_nodes.append(follower)
-        return frozenset(found)
-
     def __contains__(self, node: object) -> bool:
         return node in self._dependencies
 
