@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from afl.client.run_waits import read_log
+from afl.client.store_client import StoreClient
 from afl.kernel.clock import wall_ms
 from afl.kernel.ids import random_id
+from afl.kernel.settings import load_settings
 from afl.language import compile_source
 from afl.operations.program.sources import choose_workflow
 from afl.operations.program.submission import submit
 from afl.operations.reason.why import why
 from afl.operations.run import control, runs
 from afl.operations.run.run_list import list_runs
-from afl.operations.run.run_log import follow_log
 from afl.operations.run.waiting import wait
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import servers
@@ -94,7 +96,8 @@ def test_following_a_log(store: PersistenceAPI) -> None:
     run = submitted(store)
     store.save_logs([LogDefinition(random_id(), 1, run, f"{run}/0/a", message="one", time=wall_ms())])
     received = []
-    for line in follow_log(store, run):
+    client = StoreClient(store, load_settings({}, environ={}))
+    for line in read_log(client, run, follow=True):
         received.append((line.step, line.message))
         if line.message == "one":
             store.save_logs([LogDefinition(random_id(), 2, run, message="two", time=wall_ms())])

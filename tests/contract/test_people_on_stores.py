@@ -17,7 +17,7 @@ from afl.operations.people.questions import Approval
 from afl.operations.program.sources import choose_workflow
 from afl.operations.program.submission import submit
 from afl.operations.run import control, runs
-from afl.operations.run.run_log import read_log
+from afl.operations.run.run_log import read_page
 from afl.operations.run.runs import RunReport
 from afl.runtime.entities import RunnerState
 from afl.runtime.evaluator import Evaluator
@@ -103,7 +103,7 @@ def test_a_plain_question_is_approved(store: PersistenceAPI) -> None:
     assert (kept.approval.state, kept.approval.answered_by) == ("answered", "ann")
     assert kept.approval.answered_at >= asked.created
     assert kept.answer == {"ok": True}
-    assert [line.message for line in read_log(store, run)] == ["approved by ann"]
+    assert [line.message for line in read_page(store, run).lines] == ["approved by ann"]
 
 
 def test_a_plain_question_is_rejected_by_its_answer(store: PersistenceAPI) -> None:
@@ -114,7 +114,7 @@ def test_a_plain_question_is_rejected_by_its_answer(store: PersistenceAPI) -> No
     assert go_on(store, run).outputs == {"ok": False}
     kept = approvals.show_approval(store, asked.id).approval
     assert (kept.state, kept.answered_by, kept.feedback) == ("rejected", "ann", "too much")
-    assert [line.message for line in read_log(store, run)] == ["rejected by ann: too much"]
+    assert [line.message for line in read_page(store, run).lines] == ["rejected by ann: too much"]
 
 
 def test_an_edited_answer_and_a_question_without_returns(store: PersistenceAPI) -> None:
@@ -262,7 +262,7 @@ def test_the_next_one_is_asked_when_nobody_answers(store: PersistenceAPI) -> Non
     assert (moved.id, moved.asked, moved.escalates, moved.escalate_to) == (asked.id, ["office"], 0, "")
     assert approvals.list_approvals(store, group="office") == []
     assert sweep.escalate(store) == 0
-    (line,) = read_log(store, run)
+    (line,) = read_page(store, run).lines
     assert (line.level, line.step) == ("warning", "e")
     assert line.message == "office did not answer within 1e-05 min; boss is asked now"
     approvals.answer(store, moved.id, {"letter": "x"}, by="boss")

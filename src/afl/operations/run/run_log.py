@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -139,34 +139,14 @@ def _read_back(store: PersistenceAPI, run: str, before: int, limit: int, wanted:
     return LogPage([log_line(log) for _, log in reversed(found[:limit])], position, over, first)
 
 
-def read_log(store: PersistenceAPI, run: str) -> list[LogLine]:
-    """What was logged so far, in the order in which it was stored."""
-    return [log_line(log) for log in entries(store, run)]
-
-
 def entries(store: PersistenceAPI, run: str) -> Iterator[LogDefinition]:
-    """The records of that."""
-    return _Reader(store, run).new()
-
-
-def follow_log(
-    store: PersistenceAPI, run: str, *, wait: Callable[[], bool] | None = None
-) -> Iterator[LogLine]:
-    """What was logged so far, and what is logged from now on, until the run is over.
-
-    `wait` is asked between two looks whether to go on; by default it waits for the notifier, or a second.
-    """
-    reader = _Reader(store, run)
-    with store.subscribe([logs_topic(run), run_topic(run)]) as subscription:
-        while True:
-            over = _is_over(store, run)
-            yield from map(log_line, reader.new())
-            if over:
-                return
-            if wait is None:
-                subscription.wait(_POLL_SECONDS)
-            elif not wait():
-                return
+    """Everything that was logged so far, in the order in which it was stored."""
+    position = 0
+    while found := store.get_logs_after(run, position, _BATCH):
+        yield from (log for _, log in found)
+        if len(found) < _BATCH:
+            break
+        position = found[-1][0]
 
 
 def _is_over(store: PersistenceAPI, run: str) -> bool:
@@ -175,29 +155,6 @@ def _is_over(store: PersistenceAPI, run: str) -> bool:
     if found is None:
         raise NotFoundError(f"run {run} is no longer in this store")
     return found.is_over
-
-
-class _Reader:
-    """Reads a log forward, with an overlap, and gives each entry once."""
-
-    def __init__(self, store: PersistenceAPI, run: str) -> None:
-        self._store = store
-        self._run = run
-        self._highest = 0
-        self._seen: dict[str, int] = {}
-
-    def new(self) -> Iterator[LogDefinition]:
-        position = max(0, self._highest - OVERLAP)
-        while found := self._store.get_logs_after(self._run, position, _BATCH):
-            for position, log in found:
-                if log.uuid not in self._seen:
-                    self._seen[log.uuid] = position
-                    yield log
-            if len(found) < _BATCH:
-                break
-        self._highest = max(self._highest, position)
-        oldest = self._highest - OVERLAP
-        self._seen = {uuid: at for uuid, at in self._seen.items() if at > oldest}
 
 
 def log_line(log: LogDefinition) -> LogLine:
