@@ -8,104 +8,51 @@ Every name is loaded when it is first asked for: whoever shows a diagnostic does
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from afl.kernel.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from afl.language.compiler import Compiled, compile_input, compile_source
-    from afl.language.diagnostics import (
-        CompileError,
-        Diagnostic,
-        ValidationError,
-        ValidationResult,
-        render,
-        render_all,
-    )
-    from afl.language.emitter import JSONEmitter, emit_dict, emit_json
-    from afl.language.names import Names, Symbol, prelude
-    from afl.language.parser import AFLParser, ParseError, parse
-    from afl.language.source import (
-        CompilerInput,
-        FileOrigin,
-        MavenOrigin,
-        MongoDBOrigin,
-        SourceEntry,
-        SourceOrigin,
-        SourceRegistry,
-    )
-    from afl.language.validator import AFLValidator, validate
-
-__all__ = [
-    "AFLParser",
-    "AFLValidator",
-    "CompileError",
-    "Compiled",
-    "CompilerInput",
-    "Diagnostic",
-    "FileOrigin",
-    "JSONEmitter",
-    "MavenOrigin",
-    "MongoDBOrigin",
-    "Names",
-    "ParseError",
-    "SourceEntry",
-    "SourceOrigin",
-    "SourceRegistry",
-    "Symbol",
-    "ValidationError",
-    "ValidationResult",
-    "compile_input",
-    "compile_source",
-    "emit_dict",
-    "emit_json",
-    "parse",
-    "prelude",
-    "render",
-    "render_all",
-    "validate",
-]
-
-_HOMES = {
-    "AFLParser": "parser",
-    "AFLValidator": "validator",
-    "CompileError": "diagnostics",
-    "Compiled": "compiler",
-    "CompilerInput": "source",
-    "Diagnostic": "diagnostics",
-    "FileOrigin": "source",
-    "JSONEmitter": "emitter",
-    "MavenOrigin": "source",
-    "MongoDBOrigin": "source",
-    "Names": "names",
-    "ParseError": "parser",
-    "SourceEntry": "source",
-    "SourceOrigin": "source",
-    "SourceRegistry": "source",
-    "Symbol": "names",
-    "ValidationError": "diagnostics",
-    "ValidationResult": "diagnostics",
-    "compile_input": "compiler",
-    "compile_source": "compiler",
-    "emit_dict": "emitter",
-    "emit_json": "emitter",
-    "parse": "parser",
-    "prelude": "names",
-    "render": "diagnostics",
-    "render_all": "diagnostics",
-    "validate": "validator",
-}
-
+    from afl.language.compiler import Compiled as Compiled
+    from afl.language.compiler import compile_input as compile_input
+    from afl.language.compiler import compile_source as compile_source
+    from afl.language.diagnostics import CompileError as CompileError
+    from afl.language.diagnostics import Diagnostic as Diagnostic
+    from afl.language.diagnostics import ValidationError as ValidationError
+    from afl.language.diagnostics import ValidationResult as ValidationResult
+    from afl.language.diagnostics import render as render
+    from afl.language.diagnostics import render_all as render_all
+    from afl.language.emitter import JSONEmitter as JSONEmitter
+    from afl.language.emitter import emit_dict as emit_dict
+    from afl.language.emitter import emit_json as emit_json
+    from afl.language.names import Names as Names
+    from afl.language.names import Symbol as Symbol
+    from afl.language.names import prelude as prelude
+    from afl.language.parser import AFLParser as AFLParser
+    from afl.language.parser import ParseError as ParseError
+    from afl.language.parser import parse as parse
+    from afl.language.source import CompilerInput as CompilerInput
+    from afl.language.source import FileOrigin as FileOrigin
+    from afl.language.source import MavenOrigin as MavenOrigin
+    from afl.language.source import MongoDBOrigin as MongoDBOrigin
+    from afl.language.source import SourceEntry as SourceEntry
+    from afl.language.source import SourceOrigin as SourceOrigin
+    from afl.language.source import SourceRegistry as SourceRegistry
+    from afl.language.validator import AFLValidator as AFLValidator
+    from afl.language.validator import validate as validate
 
 if not TYPE_CHECKING:  # a type checker takes the imports above, and reports what is not there
-
-    def __getattr__(name: str) -> Any:
-        module = _HOMES.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{module}"), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "compiler": "Compiled compile_input compile_source",
+            "diagnostics": ("CompileError Diagnostic ValidationError ValidationResult render render_all"),
+            "emitter": "JSONEmitter emit_dict emit_json",
+            "names": "Names Symbol prelude",
+            "parser": "AFLParser ParseError parse",
+            "source": (
+                "CompilerInput FileOrigin MavenOrigin MongoDBOrigin SourceEntry SourceOrigin SourceRegistry"
+            ),
+            "validator": "AFLValidator validate",
+        },
+    )

@@ -8,96 +8,54 @@ Every name is loaded when it is first asked for: a store keeps what models cost,
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from afl.kernel.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from afl.models.content import File, FileUrl
-    from afl.models.conversation import Answer, Question, ask
-    from afl.models.errors import AnswerError, ModelError, ModelRejected, ModelUnavailable
-    from afl.models.messages import Block, Message, Opaque, Reply, Request, Text, Tool, ToolResult, ToolUse
-    from afl.models.model import Model, complete_async
-    from afl.models.opening import as_model
-    from afl.models.schema import PythonTool, tool_from
-    from afl.models.scripted import ScriptedModel
-    from afl.models.settings import ModelSettings
-    from afl.models.usage import PRICES, Price, Prices, Usage
-
-__all__ = [
-    "PRICES",
-    "Answer",
-    "AnswerError",
-    "Block",
-    "File",
-    "FileUrl",
-    "Message",
-    "Model",
-    "ModelError",
-    "ModelRejected",
-    "ModelSettings",
-    "ModelUnavailable",
-    "Opaque",
-    "Price",
-    "Prices",
-    "PythonTool",
-    "Question",
-    "Reply",
-    "Request",
-    "ScriptedModel",
-    "Text",
-    "Tool",
-    "ToolResult",
-    "ToolUse",
-    "Usage",
-    "as_model",
-    "ask",
-    "complete_async",
-    "tool_from",
-]
-
-_HOMES = {
-    "Answer": "conversation",
-    "AnswerError": "errors",
-    "Block": "messages",
-    "File": "content",
-    "FileUrl": "content",
-    "Message": "messages",
-    "Model": "model",
-    "ModelError": "errors",
-    "ModelRejected": "errors",
-    "ModelSettings": "settings",
-    "ModelUnavailable": "errors",
-    "Opaque": "messages",
-    "PRICES": "usage",
-    "Price": "usage",
-    "Prices": "usage",
-    "PythonTool": "schema",
-    "Question": "conversation",
-    "Reply": "messages",
-    "Request": "messages",
-    "ScriptedModel": "scripted",
-    "Text": "messages",
-    "Tool": "messages",
-    "ToolResult": "messages",
-    "ToolUse": "messages",
-    "Usage": "usage",
-    "as_model": "opening",
-    "ask": "conversation",
-    "complete_async": "model",
-    "tool_from": "schema",
-}
-
+    from afl.models.content import File as File
+    from afl.models.content import FileUrl as FileUrl
+    from afl.models.conversation import Answer as Answer
+    from afl.models.conversation import Question as Question
+    from afl.models.conversation import ask as ask
+    from afl.models.errors import AnswerError as AnswerError
+    from afl.models.errors import ModelError as ModelError
+    from afl.models.errors import ModelRejected as ModelRejected
+    from afl.models.errors import ModelUnavailable as ModelUnavailable
+    from afl.models.messages import Block as Block
+    from afl.models.messages import Message as Message
+    from afl.models.messages import Opaque as Opaque
+    from afl.models.messages import Reply as Reply
+    from afl.models.messages import Request as Request
+    from afl.models.messages import Text as Text
+    from afl.models.messages import Tool as Tool
+    from afl.models.messages import ToolResult as ToolResult
+    from afl.models.messages import ToolUse as ToolUse
+    from afl.models.model import Model as Model
+    from afl.models.model import complete_async as complete_async
+    from afl.models.opening import as_model as as_model
+    from afl.models.schema import PythonTool as PythonTool
+    from afl.models.schema import tool_from as tool_from
+    from afl.models.scripted import ScriptedModel as ScriptedModel
+    from afl.models.settings import ModelSettings as ModelSettings
+    from afl.models.usage import PRICES as PRICES
+    from afl.models.usage import Price as Price
+    from afl.models.usage import Prices as Prices
+    from afl.models.usage import Usage as Usage
 
 if not TYPE_CHECKING:  # a type checker takes the imports above, and reports what is not there
-
-    def __getattr__(name: str) -> Any:
-        module = _HOMES.get(name)
-        if module is None:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        value = getattr(import_module(f"{__name__}.{module}"), name)
-        globals()[name] = value
-        return value
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "content": "File FileUrl",
+            "conversation": "Answer Question ask",
+            "errors": "AnswerError ModelError ModelRejected ModelUnavailable",
+            "messages": "Block Message Opaque Reply Request Text Tool ToolResult ToolUse",
+            "model": "Model complete_async",
+            "opening": "as_model",
+            "schema": "PythonTool tool_from",
+            "scripted": "ScriptedModel",
+            "settings": "ModelSettings",
+            "usage": "PRICES Price Prices Usage",
+        },
+    )

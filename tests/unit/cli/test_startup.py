@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import subprocess
 import sys
@@ -146,12 +147,20 @@ def test_help_loads_the_table_of_commands_and_typer_alone(place: Path) -> None:
     assert packages <= HELP_PACKAGES | {"sitecustomize", "distutils-precedence"}
 
 
-@pytest.mark.parametrize("package", ["afl.language", "afl.models"])
-def test_a_package_offers_all_its_names_when_they_are_asked_for(package: str) -> None:
+@pytest.mark.parametrize("package", ["afl.language", "afl.models", "afl.runtime", "afl.runtime.runner"])
+def test_a_package_offers_the_names_that_type_checkers_see(package: str) -> None:
     module = import_module(package)
-    assert sorted(module._HOMES) == sorted(module.__all__)
-    for name, home in module._HOMES.items():
-        assert getattr(module, name) is vars(import_module(f"{package}.{home}"))[name]
+    seen = [
+        (node.module, alias.name, (alias.asname or alias.name).removeprefix("_"))
+        for block in ast.parse(Path(str(module.__file__)).read_text()).body
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name)
+        for node in block.body
+        if isinstance(node, ast.ImportFrom) and node.module
+        for alias in node.names
+    ]
+    assert sorted(name for *_, name in seen) == sorted(module.__all__)
+    for home, own, name in seen:
+        assert getattr(module, name) is vars(import_module(home))[own]
         assert name in dir(module)
     with pytest.raises(AttributeError, match=f"module '{package}' has no attribute 'nope'"):
         _ = module.nope

@@ -5,22 +5,19 @@ The service is loaded when it is first asked for: handlers of a registry are bes
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from afl.kernel.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from afl.runtime.runner.service import RESUME_TASK_NAME, RunnerConfig, RunnerService
-
-__all__ = ["RESUME_TASK_NAME", "RunnerConfig", "RunnerService"]
-
+    from afl.runtime.runner.service import RESUME_TASK_NAME as RESUME_TASK_NAME
+    from afl.runtime.runner.service import RunnerConfig as RunnerConfig
+    from afl.runtime.runner.service import RunnerService as RunnerService
 
 if not TYPE_CHECKING:  # a type checker takes the imports above, and reports what is not there
-
-    def __getattr__(name: str) -> Any:
-        if name not in __all__:
-            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return getattr(import_module(f"{__name__}.service"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "service": "RESUME_TASK_NAME RunnerConfig RunnerService",
+        },
+    )
