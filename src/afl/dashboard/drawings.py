@@ -46,7 +46,6 @@ class Drawing:
     nodes: list[DrawnNode]
     edges: list[tuple[GraphEdge, str]]
     query: str
-    is_folded: bool
 
 
 @dataclass(frozen=True)
@@ -73,12 +72,8 @@ def draw(graph: RunGraph, query: GraphQuery) -> Drawing:
     """The drawing of a graph."""
     nodes = [_node(graph, each, query) for each in graph.nodes]
     edges = [(edge, curve(edge.points)) for edge in graph.edges]
-    shut = any(
-        each.foldable and not each.is_open and each.kind in ("step", "bundle", "foreach", "repeat")
-        for each in graph.nodes
-    )
     size = (graph.width + 2 * MARGIN, graph.height + 2 * MARGIN)
-    return Drawing(graph.run, *size, nodes, edges, query.encoded(), shut)
+    return Drawing(graph.run, *size, nodes, edges, query.encoded())
 
 
 def states(graph: RunGraph) -> dict[str, Any]:

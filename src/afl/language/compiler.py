@@ -25,10 +25,6 @@ class Compiled:
     diagnostics: list[Diagnostic] = field(default_factory=list)
     sources: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def program_dict(self) -> dict[str, Any]:
-        return self.program
-
 
 def compile_source(text: str, *, name: str = "<string>") -> Compiled:
     """Parse, validate and emit one text; CompileError shows everything that is wrong with it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sys
 
 from afl.fleet.principal.service import run_principal
@@ -15,7 +16,7 @@ def main() -> int:
     try:
         settings = load_fleet_settings()
         observe(load_settings(), "afl-fleet-principal", level=settings.logging_level)
-        run_principal(settings)
+        asyncio.run(run_principal(settings))
     except AgentFlowError as error:
         print(f"error[{error.code}]: {error}", file=sys.stderr)
         return 1

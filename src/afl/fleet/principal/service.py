@@ -107,19 +107,15 @@ class Principal:
             await asyncio.sleep(self.settings.workflow_dir_refresh_frequency_s)
 
 
-def run_principal(settings: FleetSettings, *, insecure: bool = False, scheduler: bool = True) -> None:
+async def run_principal(settings: FleetSettings) -> None:
     """Serve until SIGTERM or SIGINT. Prints one line when it is ready."""
-    asyncio.run(_run(settings, insecure, scheduler))
-
-
-async def _run(settings: FleetSettings, insecure: bool, scheduler: bool) -> None:
     with open_database(settings) as database:
-        principal = Principal(settings, database, insecure=insecure)
+        principal = Principal(settings, database)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, principal.stop)
         with suppress(asyncio.CancelledError):
-            await principal.serve(scheduler=scheduler, ready=lambda: _say_ready(principal))
+            await principal.serve(ready=lambda: _say_ready(principal))
 
 
 def open_database(settings: FleetSettings) -> Database:

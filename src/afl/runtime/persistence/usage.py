@@ -167,9 +167,6 @@ class BudgetStore(Protocol):
     def get_budget(self, workflow_id: str) -> Budget | None:
         """The budget with what is spent and reserved now, or None."""
 
-    def remove_budget(self, workflow_id: str) -> bool:
-        """Let a run use what it likes; False if it could already."""
-
     def reserve(
         self,
         workflow_id: str,

@@ -31,11 +31,9 @@ class Box:
     parent_box_id: str | None
 
 
-def create_box(
-    tx: Transaction, project_id: str, kind: BoxKind, cards: Sequence[str] = (), box_id: str | None = None
-) -> str:
+def create_box(tx: Transaction, project_id: str, kind: BoxKind, cards: Sequence[str] = ()) -> str:
     """A new box with these cards; its id."""
-    name = box_id or new_id("box")
+    name = new_id("box")
     ids = list(cards)
     if ids:
         known = tx.one(Q.box_cards_known, project=project_id, ids=ids)

@@ -55,20 +55,13 @@ def state_event(
     return _event(source, head.turn_epoch, "state", payload)
 
 
-def step_event(
-    head: Head,
-    step_id: str,
-    phase: StepPhase,
-    *,
-    new_card_ids: Iterable[str] = (),
-    metadata: Mapping[str, Any] | None = None,
-) -> Message:
+def step_event(head: Head, step_id: str, phase: StepPhase, *, new_card_ids: Iterable[str] = ()) -> Message:
     """The phase of a step."""
     payload = {
         "agent_turn_id": head.active_agent_turn_id or "",
         "step_id": step_id,
         "phase": str(phase),
-        "metadata": dict(metadata or {}),
+        "metadata": {},
         "new_card_ids": list(new_card_ids),
     }
     return _event(head, head.turn_epoch, "step", payload)

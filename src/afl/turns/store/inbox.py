@@ -113,11 +113,6 @@ def release(tx: Transaction, owner: str) -> list[InboxRow]:
     return [InboxRow.of(row) for row in tx.all(Q.release, owner=owner)]
 
 
-def release_rows(tx: Transaction, project_id: str, inbox_ids: Iterable[str], owner: str) -> int:
-    """Release single claims."""
-    return tx.run(Q.release_rows, project=project_id, rows=list(inbox_ids), owner=owner)
-
-
 def requeue_stale(
     tx: Transaction, *, older_ms: int, dead_owners: Iterable[str] = (), limit: int = 200
 ) -> list[InboxRow]:

@@ -34,9 +34,7 @@ def finish(tx: Transaction, head: Head, ending: Ending, limits: Limits | None = 
     return _end(tx, head, ending, bump=0, limits=limits)
 
 
-def stop_turn(
-    tx: Transaction, head: Head, *, reason: str, inbox_id: str | None = None, step: StepEnd | None = None
-) -> L0Result:
+def stop_turn(tx: Transaction, head: Head, *, reason: str, inbox_id: str | None = None) -> L0Result:
     """dispatched, running or suspended -> idle with epoch + 1, which fences the worker that runs it. T10."""
     error = NewCard(
         CardType.AGENT_ERROR,
@@ -51,7 +49,6 @@ def stop_turn(
         error=reason,
         error_code=ErrorCode.STOPPED,
         inbox_id=inbox_id,
-        step=step,
     )
     return _end(tx, head, ending, bump=1)
 
@@ -64,7 +61,6 @@ def fail_turn(
     error_code: str,
     status: TaskStatus = TaskStatus.FAILED,
     inbox_id: str | None = None,
-    tool_result_card_id: str | None = None,
     step: StepEnd | None = None,
 ) -> L0Result:
     """dispatched, running or suspended -> idle with epoch + 1, when no worker can go on with it. T11, T12, T13."""
@@ -74,7 +70,6 @@ def fail_turn(
         error=error,
         error_code=error_code,
         inbox_id=inbox_id,
-        tool_result_card_id=tool_result_card_id,
         step=step,
     )
     return _end(tx, head, ending, bump=1)

@@ -79,9 +79,6 @@ class SqlUsage:
     def get_budget(self, workflow_id: str) -> Budget | None:
         return self._database.read(lambda tx: _budget(tx, workflow_id))
 
-    def remove_budget(self, workflow_id: str) -> bool:
-        return self._database.write(lambda tx: tx.run(Q.remove_budget, workflow_id=workflow_id)) > 0
-
     def reserve(
         self,
         workflow_id: str,

@@ -82,10 +82,6 @@ update {schema:state}agent_inbox set status = 'pending', claimed_by = '', proces
 where status in ('queued', 'pending', 'deferred', 'processing') and status = 'processing' and claimed_by = :owner
 returning *
 
--- name: release_rows
-update {schema:state}agent_inbox set status = 'pending', claimed_by = '', processed_at = null
-where project_id = :project and inbox_id {in:rows} and (status = 'processing') is true and claimed_by = :owner
-
 -- name: requeue_stale
 with chosen as {materialized} (
     select position from {schema:state}agent_inbox

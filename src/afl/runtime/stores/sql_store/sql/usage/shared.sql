@@ -49,8 +49,6 @@ from afl_budgets b,
         from afl_reservations where workflow_id = :workflow_id and lease_until >= {now}
     ) r
 where b.workflow_id = :workflow_id
--- name: remove_budget
-delete from afl_budgets where workflow_id = :workflow_id
 
 -- name: insert_reservation
 insert into afl_reservations (id, workflow_id, owner, usd, tokens, lease_until)
