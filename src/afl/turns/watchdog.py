@@ -15,7 +15,7 @@ from typing import TypeVar
 from afl.kernel.database import Transaction
 from afl.kernel.isolation import Isolation
 from afl.kernel.presence.base import Life
-from afl.turns.budgets.retention import prune_budgets
+from afl.turns.budgets.accounts import prune_budgets
 from afl.turns.cardbox.card_store import save_result
 from afl.turns.cardbox.cards import NewCard
 from afl.turns.engine import L0Engine

@@ -18,9 +18,8 @@ from afl.models.model import OnText
 from afl.models.scripted import calls
 from afl.operations.turn.turn_reasons import explain
 from afl.turns import Agents, Delivered, open_agents
-from afl.turns.budgets.accounts import BudgetSpent, reserve, settle, spent_of
+from afl.turns.budgets.accounts import BudgetSpent, prune_budgets, reserve, settle, spent_of
 from afl.turns.budgets.limits import Account, BudgetLimits, Used, billionths, read_budget, read_limits
-from afl.turns.budgets.retention import prune_budgets
 from afl.turns.store.tables import ensure_tables
 
 PROJECT = "main"

@@ -33,9 +33,8 @@ from afl.models.provider_model import ProviderModel
 from afl.turns import Limits, open_agents
 from afl.turns.content.keeper import ContentKeeper
 from afl.turns.mcp.connection import McpConnection
-from afl.turns.mcp.content import MOST_FILES, split_content
 from afl.turns.mcp.server import McpServer
-from afl.turns.mcp.tools import local_tools, result_of
+from afl.turns.mcp.tools import MOST_FILES, local_tools, result_of, split_content
 from afl.turns.served.files import put_back, take_out
 from afl.turns.store.tables import ensure_tables
 from afl.turns.tools.local import ToolCall, ToolCaller

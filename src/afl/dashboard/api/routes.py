@@ -1,11 +1,14 @@
-"""The routes of the API: one per row of the catalog, all alike."""
+"""The routes of the API: one per row of the catalog, all alike.
+
+`turn_events` sends what happens as it happens to those who ask with `Accept: text/event-stream`.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -16,13 +19,15 @@ from starlette.routing import BaseRoute, Mount, Route
 
 from afl.client.store_client import StoreClient
 from afl.dashboard.api.description import describe_api
-from afl.dashboard.api.event_streams import STREAMS, wants_stream
 from afl.dashboard.api.manual import about_api, show_manual
 from afl.dashboard.api.requests import read_arguments, success
+from afl.dashboard.turn_streams import stream_turn
 from afl.operations.catalog import API, PUBLIC
 from afl.operations.operation import Operation
+from afl.turns.turn_events import EventPosition
 
 Endpoint = Callable[[Request], Awaitable[Response]]
+_LAST_EVENT = "Last-Event-ID"
 
 
 def api_routes() -> list[BaseRoute]:
@@ -53,12 +58,11 @@ def _by_method(endpoints: dict[str, Endpoint]) -> Endpoint:
 def _endpoint(operation: Operation) -> Endpoint:
     async def answer(request: Request) -> Response:
         client: StoreClient = request.state.client
-        stream = STREAMS.get(operation.name) if wants_stream(request) else None
         subject = str(request.path_params.get(operation.subject, ""))
         await run_sync(client.check, operation, subject)
         arguments = await read_arguments(operation, request)
-        if stream is not None:
-            return await stream(request, arguments)
+        if operation.name == "turn_events" and "text/event-stream" in request.headers.get("Accept", ""):
+            return await _turn_events(request, arguments)
         limiter, asked = request.app.state.threads.of(operation, arguments), time.monotonic()
         async with _watched(operation, request) as gone:
 
@@ -91,3 +95,10 @@ async def _watched(operation: Operation, request: Request) -> AsyncIterator[dict
     finally:
         gone.set()  # also for a request that is canceled: its thread goes on
         watcher.cancel()
+
+
+async def _turn_events(request: Request, arguments: Mapping[str, Any]) -> Response:
+    """The events of a turn. A browser that connects again says which one it saw last."""
+    after = request.headers.get(_LAST_EVENT) or arguments.get("after", "")
+    EventPosition.of(after)  # InputError for one that is none
+    return await stream_turn(request, arguments["turn"], after)

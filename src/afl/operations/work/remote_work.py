@@ -2,12 +2,14 @@
 
 A remote worker holds its tasks as `http:USER:WORKER`, by a lease alone: no lock proves that it lives, so it has to send
 heartbeats. What it reports is fenced by the epoch of its claim, and ends the task as a worker on the store would.
+`afl ps` and `afl why` find it in the registry of servers.
 The run is continued by whoever evaluates runs, which the report notifies.
 """
 
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -33,12 +35,13 @@ from afl.operations.work.remote_claims import (
     why_lost,
 )
 from afl.operations.work.remote_polls import end_polls, wait_for_tasks
-from afl.operations.work.remote_registration import register, sign_off, stay_registered
-from afl.runtime.entities import SYSTEM_PREFIX, TaskDefinition
+from afl.runtime.entities import SYSTEM_PREFIX, ServerDefinition, ServerState, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
 
 _MOST_TASKS = 1_000
 _LONGEST_TRACEBACK = 1 << 20
+SERVICE = "http-worker"
+_PING_MS = 10_000
 
 Facets = Annotated[
     list[Name],
@@ -231,3 +234,44 @@ def _returned(store: PersistenceAPI, owner: str, claims: list[TaskClaim], *, beg
     for each, task in held:
         save_logs(store, task, each.logs)
     return store.return_tasks([task for _, task in held], begun=begun)
+
+
+def register(
+    store: PersistenceAPI, owner: str, worker: str, facets: list[str], task_list: str, capacity: int
+) -> None:
+    """The worker claims: it is running, and does this. Written when it changes, and every ten seconds."""
+    known, now = store.get_server(owner), store.now()
+    server = ServerDefinition(
+        uuid=owner,
+        server_group="",
+        service_name=SERVICE,
+        server_name=worker,
+        start_time=now,
+        ping_time=now,
+        topics=list(facets),
+        handlers=list(facets),
+        state=ServerState.RUNNING,
+        manager=owner,
+        task_list=task_list,
+        capacity=capacity,
+    )
+    if known is not None and known.state == ServerState.RUNNING:
+        server.start_time = known.start_time
+        if now - known.ping_time < _PING_MS and replace(known, ping_time=now) == server:
+            return
+    store.save_server(server)
+
+
+def stay_registered(store: PersistenceAPI, owner: str) -> None:
+    """The worker sends heartbeats: it lives, also while it has no room for more tasks."""
+    known, now = store.get_server(owner), store.now()
+    if known is not None and now - known.ping_time >= _PING_MS:
+        store.update_server_ping(owner, now)
+
+
+def sign_off(store: PersistenceAPI, owner: str) -> None:
+    """The worker has ended."""
+    known = store.get_server(owner)
+    if known is not None:
+        known.state, known.ping_time = ServerState.SHUTDOWN, store.now()
+        store.save_server(known)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime, timedelta
 
+from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction, queries
 from afl.kernel.errors import AgentFlowError
 from afl.turns.budgets.limits import Account, Used
 
 Q = queries("afl.turns.store", "sql/budgets")
 RESERVATION_MS = 15 * 60 * 1000  # longer than any call may take
+KEPT_DAYS = 31
+_LIMIT = 1_000  # rows at once: other writers wait meanwhile
+_DAY_MS = 86_400_000
 
 
 class BudgetSpent(
@@ -66,6 +71,17 @@ def spent_of(tx: Transaction, project: str, names: Sequence[str]) -> dict[str, U
         row["account"]: Used(int(row["usd"]), int(row["tokens"]), int(row["steps"]), int(row["ms"]))
         for row in rows
     }
+
+
+def prune_budgets(tx: Transaction, kept_days: int = KEPT_DAYS) -> int:
+    """Delete the accounts of turns that ended so many days ago, and those of such days; how many rows.
+
+    Nothing can be spent on them any more. What a session and an agent have spent stays: those limits have no end.
+    """
+    today = datetime.fromtimestamp(wall_ms() / 1000, UTC).date()
+    first = (today - timedelta(days=kept_days)).isoformat()
+    turns = tx.run(Q.prune_turns, older_ms=kept_days * _DAY_MS, limit=_LIMIT)
+    return turns + tx.run(Q.prune_days, first=first, limit=_LIMIT)
 
 
 def _used(tx: Transaction, where: dict[str, str]) -> tuple[Used, Used]:

@@ -11,10 +11,12 @@ from mcp_types import CallToolResult, TextContent
 from mcp_types import Tool as McpToolDefinition
 
 from afl.kernel import codec
+from afl.kernel.errors import InputError
 from afl.models import PythonTool, Tool
+from afl.models.content import File, file_name
 from afl.turns.cardbox.cards import CONTROL
+from afl.turns.cardbox.parts import decoded
 from afl.turns.mcp.connection import McpConnection
-from afl.turns.mcp.content import split_content
 from afl.turns.mcp.server import McpServer
 from afl.turns.tools.approval import ApprovalRule
 from afl.turns.tools.local import LocalTool, current_call
@@ -22,6 +24,7 @@ from afl.turns.tools.outcome import ToolFailure
 from afl.turns.tools.tool_names import LONGEST_NAME, NOT_IN_A_NAME
 
 MOST_TOOLS = 128
+MOST_FILES = 20
 LARGEST_SCHEMA = 50_000  # characters
 IDEMPOTENCY_KEY = "agentflow/idempotency-key"  # in the `_meta` of a call
 _log = logging.getLogger("afl.turns")
@@ -148,3 +151,30 @@ def _local(connection: McpConnection, tool: McpTool) -> LocalTool:
 
 def names_of(tools: Sequence[LocalTool]) -> frozenset[str]:
     return frozenset(tool.name for tool in tools)
+
+
+def file_in(block: Any) -> File | None:
+    """The file that a block of a result is; None if it is none, or cannot be read."""
+    try:
+        if block.type in ("image", "audio"):
+            return File(decoded(block.data, block.type), block.mime_type)
+        blob = getattr(getattr(block, "resource", None), "blob", None)
+        if isinstance(blob, str):
+            kind = block.resource.mime_type or "application/octet-stream"
+            return File(decoded(blob, "a resource"), kind, file_name(str(block.resource.uri)))
+    except InputError:
+        return None
+    return None
+
+
+def split_content(blocks: Iterable[Any]) -> tuple[list[Any], list[File]]:
+    """The blocks that are told in words, and the files among the others."""
+    words: list[Any] = []
+    files: list[File] = []
+    for block in blocks:
+        file = file_in(block) if len(files) < MOST_FILES else None
+        if file is None:
+            words.append(block)
+        else:
+            files.append(file)
+    return words, files

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import copy_context
 from itertools import count
 from typing import Any
 
 from afl.models import Message as Said
-from afl.models import Prices, Reply, Request, Usage
+from afl.models import ModelError, Prices, Reply, Request, Usage
 from afl.models.model import OnText
 from afl.turns.context import context_of_head, stamped
 from afl.turns.message import Message
 from afl.turns.protocol.subjects import chunk_subject
+from afl.turns.tools.dependencies import AgentContext
 from afl.turns.worker.conversation import messages
 from afl.turns.worker.metering import metered
-from afl.turns.worker.prompting import system_prompt
 from afl.turns.worker.services import WorkerLimits, WorkerServices
 from afl.turns.worker.turn_state import TurnState
 
@@ -47,12 +50,11 @@ def text_stream(services: WorkerServices, state: TurnState) -> Iterator[TextStre
     stream.publish("end", **stream.end)
 
 
-def request_of(state: TurnState, limits: WorkerLimits, prompt: str | None = None) -> Request:
+def request_of(state: TurnState, limits: WorkerLimits, prompt: str) -> Request:
     """The request; in its last step the model can only end the turn."""
     left = limits.steps_left(state.head.steps) + 1  # including the current one
     tools = state.toolkit.offered(last=left == 1)
     submits = any(tool.name == "submit_result" for tool in tools)
-    prompt = state.profile.system_prompt if prompt is None else prompt
     said = [part for part in (prompt, warning(left, submits)) if part]
     told, llm = messages(state.conversation), state.llm
     return Request(
@@ -133,3 +135,25 @@ class TextStream:
             "response_cost": cost,
         }
         self._services.engine.tell(Message(self._subject, self._headers, payload))
+
+
+async def system_prompt(services: WorkerServices, state: TurnState) -> str:
+    """The prompt; ModelError when its function is not known here, raises, or gives no text."""
+    name = state.profile.prompt_function
+    if not name:
+        return state.profile.system_prompt
+    function = services.toolbox.prompts.get(name)
+    if function is None:
+        raise ModelError(f"the prompt of {name} is a function that this worker's module does not have")
+    head = state.head
+    context = AgentContext(services.deps.value, head.project_id, head.agent_id, state.turn_id)
+    try:
+        if inspect.iscoroutinefunction(function):
+            made = await function(context)
+        else:
+            made = await asyncio.to_thread(copy_context().run, function, context)
+    except Exception as error:
+        raise ModelError(f"the prompt of {name} failed: {type(error).__name__}: {error}") from error
+    if not isinstance(made, str):
+        raise ModelError(f"the prompt of {name} is {made!r}; expected text")
+    return made
