@@ -106,3 +106,11 @@ def _listed_cost(model: str, usage: Usage) -> float | None:
         with suppress(LookupError):
             return float(calc_price(tokens, each, provider_id=provider if colon else None).total_price)
     return None
+
+
+def dollars(amount: float) -> str:
+    """With cents, and with as many more digits as a small amount needs to be more than nothing."""
+    digits = 2
+    while digits < 6 and amount and round(amount, digits) != round(amount, 6):
+        digits += 1
+    return f"{amount:.{digits}f}"

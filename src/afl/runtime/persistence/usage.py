@@ -13,7 +13,7 @@ from typing import Protocol
 
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.models.exchange import Exchange
-from afl.models.usage import Usage
+from afl.models.usage import Usage, dollars
 
 RESERVATION_MS = 15 * 60 * 1000  # longer than any call may take; the proof of a death ends it sooner
 
@@ -123,16 +123,14 @@ class Budget:
     def objection(self, model: str, usd: float | None, tokens: int) -> str | None:
         """Why a call that may cost so much is refused, for people; None if it is not."""
         if self.usd is not None:
-            limit = f"budget of {_dollars(self.usd)} USD"
+            limit = f"budget of {dollars(self.usd)} USD"
             if usd is None:
                 return (
                     f"{limit} cannot be kept: the price of {model} is not known; give it a budget of tokens"
                 )
             if self.spent_usd + self.reserved_usd + usd > self.usd + 1e-9:
-                reserved = f", {_dollars(self.reserved_usd)} reserved" if self.reserved_usd else ""
-                return (
-                    f"{limit} is used up: {_dollars(self.spent_usd)} spent{reserved}, {_dollars(usd)} needed"
-                )
+                reserved = f", {dollars(self.reserved_usd)} reserved" if self.reserved_usd else ""
+                return f"{limit} is used up: {dollars(self.spent_usd)} spent{reserved}, {dollars(usd)} needed"
         if self.tokens is not None and self.spent_tokens + self.reserved_tokens + tokens > self.tokens:
             reserved = f", {self.reserved_tokens} reserved" if self.reserved_tokens else ""
             spent = f"{self.spent_tokens} spent{reserved}, {tokens} needed"
@@ -148,14 +146,6 @@ def check_limits(usd: float | None, tokens: int | None) -> None:
         raise InputError(f"a budget of {usd} USD is none; expected an amount of at least 0")
     if tokens is not None and tokens < 0:
         raise InputError(f"a budget of {tokens} tokens is none; expected at least 0")
-
-
-def _dollars(amount: float) -> str:
-    """With cents, and with as many more digits as a small amount needs to be more than nothing."""
-    digits = 2
-    while digits < 6 and amount and round(amount, digits) != round(amount, 6):
-        digits += 1
-    return f"{amount:.{digits}f}"
 
 
 class BudgetStore(Protocol):

@@ -13,6 +13,7 @@ from msgspec import Struct, ValidationError, convert
 
 from afl.kernel.errors import InputError
 from afl.models.messages import MAX_TOKENS
+from afl.models.usage import dollars
 
 _BILLION = 1_000_000_000
 SCOPES = ("turn", "session", "agent", "day")
@@ -58,19 +59,19 @@ class Account:
         """Why a call is refused, for people; None if it is not. `used` is what is spent or reserved."""
         limits = self.limits
         if limits.usd is not None:
-            limit = f"the budget of {_dollars(limits.usd)} USD {self.title}"
+            limit = f"the budget of {dollars(limits.usd)} USD {self.title}"
             if wanted.usd is None:
                 return (
                     f"{limit} cannot be kept: the price of {model} is not known; give it a budget of tokens"
                 )
             if not used.usd and wanted.usd > billionths(limits.usd):
-                return self._too_small(limit, _dollars(wanted.usd / _BILLION))
+                return self._too_small(limit, dollars(wanted.usd / _BILLION))
             if (used.usd or 0) + wanted.usd > billionths(limits.usd):
                 reserved = (used.usd or 0) - (spent.usd or 0)
-                also = f", {_dollars(reserved / _BILLION)} reserved" if reserved else ""
+                also = f", {dollars(reserved / _BILLION)} reserved" if reserved else ""
                 return (
-                    f"{limit} is used up: {_dollars((spent.usd or 0) / _BILLION)} spent{also}, "
-                    f"{_dollars(wanted.usd / _BILLION)} needed; {self._remedy}"
+                    f"{limit} is used up: {dollars((spent.usd or 0) / _BILLION)} spent{also}, "
+                    f"{dollars(wanted.usd / _BILLION)} needed; {self._remedy}"
                 )
         if limits.tokens is not None and not used.tokens and wanted.tokens > limits.tokens:
             return self._too_small(f"the budget of {limits.tokens} tokens {self.title}", str(wanted.tokens))
@@ -151,11 +152,3 @@ def _checked(limits: BudgetLimits, where: str) -> BudgetLimits:
         if value is not None and not 0 <= value < 1e9:
             raise InputError(f"{where}: {name} is {value}; expected at least 0")
     return limits
-
-
-def _dollars(amount: float) -> str:
-    """With cents, and with as many more digits as a small amount needs to be more than nothing."""
-    digits = 2
-    while digits < 6 and amount and round(amount, digits) != round(amount, 6):
-        digits += 1
-    return f"{amount:.{digits}f}"
