@@ -8,8 +8,9 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from dataclasses import asdict, dataclass
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from urllib.parse import urlencode
 
 import anyio
 from anyio.to_thread import run_sync
@@ -167,6 +168,24 @@ async def fragment(request: Request, template: str, **context: Any) -> Response:
     context = {**_person(request), **context}
     shown = await run_in_threadpool(lambda: ENVIRONMENT.get_template(template).render(context))
     return HTMLResponse(shown, headers={"Cache-Control": "no-store"})
+
+
+@dataclass(frozen=True)
+class QueryFilter:
+    """What the form above a list asks for: fields of text, each a parameter of the address."""
+
+    @classmethod
+    def of(cls, request: Request) -> Self:
+        given = request.query_params
+        return cls(**{name: given.get(name, "").strip() for name in cls.__dataclass_fields__})
+
+    @property
+    def is_set(self) -> bool:
+        return any(asdict(self).values())
+
+    def query(self, **more: object) -> str:
+        """As the query of an address."""
+        return urlencode({name: value for name, value in (asdict(self) | more).items() if value})
 
 
 def flash_redirect(request: Request, url: str, text: str = "", kind: str = "good") -> Response:

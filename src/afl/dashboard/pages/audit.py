@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from afl.dashboard.pages.parts import number_of
-from afl.dashboard.rendering import ask, fragment, page
+from afl.dashboard.rendering import QueryFilter, ask, fragment, page
 from afl.operations.audit import DONE, FAILED, REFUSED, AuditEntry, read_audit
 
 _PAGE = 50
@@ -20,22 +19,13 @@ _MOST_READ = 5_000  # entries that are looked through for one page of those that
 
 
 @dataclass(frozen=True)
-class AuditFilter:
+class AuditFilter(QueryFilter):
     """What the form above the log asks for; empty: whatever it be."""
 
     who: str = ""
     operation: str = ""
     subject: str = ""
     outcome: str = ""
-
-    @classmethod
-    def of(cls, request: Request) -> AuditFilter:
-        given = request.query_params
-        return cls(**{name: given.get(name, "").strip() for name in cls.__dataclass_fields__})
-
-    @property
-    def is_set(self) -> bool:
-        return any(asdict(self).values())
 
     def fits(self, entry: AuditEntry) -> bool:
         return (
@@ -44,10 +34,6 @@ class AuditFilter:
             and self.operation.lower().replace(" ", "_") in entry.operation.lower()
             and self.subject.lower() in entry.subject.lower()
         )
-
-    def query(self, **more: object) -> str:
-        """As the query of an address."""
-        return urlencode({name: value for name, value in (asdict(self) | more).items() if value})
 
 
 async def audit(request: Request) -> Response:

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from afl.dashboard.pages.parts import number_of
-from afl.dashboard.rendering import ask, fragment, page
+from afl.dashboard.rendering import QueryFilter, ask, fragment, page
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.operations.reason.subjects import UnknownSubject
@@ -46,7 +45,7 @@ WAITING = HOLDS | {
 
 
 @dataclass(frozen=True)
-class TaskFilter:
+class TaskFilter(QueryFilter):
     """What the form above the list asks for."""
 
     state: str = ""
@@ -54,19 +53,6 @@ class TaskFilter:
     task_list: str = ""
     run: str = ""
     hold: str = ""
-
-    @classmethod
-    def of(cls, request: Request) -> TaskFilter:
-        given = request.query_params
-        return cls(**{name: given.get(name, "").strip() for name in cls.__dataclass_fields__})
-
-    @property
-    def is_set(self) -> bool:
-        return any(asdict(self).values())
-
-    def query(self, **more: object) -> str:
-        """As the query of an address."""
-        return urlencode({name: value for name, value in (asdict(self) | more).items() if value})
 
 
 async def tasks(request: Request) -> Response:
