@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from afl.kernel import codec
 from afl.kernel.errors import InputError
 from afl.kernel.file_lock import LOCK_TIMEOUT_MS
 from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES
+from afl.kernel.settings import Settings
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.postgres_store import PostgresStore
@@ -32,6 +34,18 @@ def open_store(
     store = _open(url, lock_timeout_ms)
     store.lease_ms, store.max_deliveries, store.doorbell = lease_ms, max_deliveries, doorbell
     return store
+
+
+def store_of(settings: Settings) -> PersistenceAPI:
+    """The store of the settings, which also say how large a value may be."""
+    codec.set_payload_limit(settings.max_payload_bytes)
+    return open_store(
+        settings.store,
+        lease_ms=settings.lease_ms,
+        max_deliveries=settings.max_deliveries,
+        doorbell=settings.doorbell,
+        lock_timeout_ms=settings.lock_timeout_ms,
+    )
 
 
 def _open(url: str, lock_timeout_ms: int) -> PersistenceAPI:

@@ -84,7 +84,7 @@ def test_a_defect_shows_no_trace_unless_asked_for(
     def broken(*args: object, **options: object) -> None:
         raise ZeroDivisionError("inside")
 
-    monkeypatch.setattr("afl.operations.run.run_store.open_store", broken)
+    monkeypatch.setattr("afl.operations.run.run_store.store_of", broken)
     done = afl("run", doubling, "--input", "n=1")
     assert done.code == 1
     assert "error[ZeroDivisionError]: inside" in done.err

@@ -118,7 +118,7 @@ def test_the_store_is_closed_whatever_happens(monkeypatch: pytest.MonkeyPatch) -
         def start(self) -> None:
             raise ZeroDivisionError
 
-    monkeypatch.setattr(command, "open_store", lambda url, **options: Store())
+    monkeypatch.setattr(command, "store_of", lambda settings: Store())
     monkeypatch.setattr(command, "Evaluator", lambda store: None)
     monkeypatch.setattr(command, "RunnerService", Service)
     monkeypatch.setattr("logging.basicConfig", lambda **options: None)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from afl.kernel import codec
 from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.ids import is_sortable
 from afl.kernel.settings import Settings
 from afl.operations.store_file import require_file
 from afl.runtime.entities import RunDefinition
 from afl.runtime.persistence import PersistenceAPI, RunFilter
-from afl.runtime.store import open_store
+from afl.runtime.store import store_of
 from afl.runtime.types import WorkflowId
 
 _LISTED_RUNS = 5
@@ -33,14 +32,7 @@ def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAP
     """The store of the settings, for a while; without `create` a file that is not there is an error."""
     if not create:
         require_file(settings.store)
-    codec.set_payload_limit(settings.max_payload_bytes)
-    store = open_store(
-        settings.store,
-        lease_ms=settings.lease_ms,
-        max_deliveries=settings.max_deliveries,
-        doorbell=settings.doorbell,
-        lock_timeout_ms=settings.lock_timeout_ms,
-    )
+    store = store_of(settings)
     try:
         yield store
     finally:

@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Sequence
 
-from afl.kernel import codec
 from afl.kernel.errors import AgentFlowError, SettingError
 from afl.kernel.leaving import leave
 from afl.kernel.log import RedactingFormatter, configure_logging
@@ -18,7 +17,7 @@ from afl.kernel.settings import load_settings
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.service import RunnerService
-from afl.runtime.store import open_store
+from afl.runtime.store import store_of
 from afl.runtime.task_handlers.capture import capturing
 
 
@@ -51,14 +50,7 @@ def _serve(given: argparse.Namespace) -> None:
     if settings.log_format == "json" and given.log_file is None:
         configure_logging(given.log_level or settings.log_level, json=True)
     start_tracing(settings.telemetry, given.service_name)
-    codec.set_payload_limit(settings.max_payload_bytes)
-    store = open_store(
-        settings.store,
-        lease_ms=settings.lease_ms,
-        max_deliveries=settings.max_deliveries,
-        doorbell=settings.doorbell,
-        lock_timeout_ms=settings.lock_timeout_ms,
-    )
+    store = store_of(settings)
     config = RunnerConfig(
         server_group=given.server_group,
         service_name=given.service_name,
