@@ -141,11 +141,6 @@ class Names:
     def symbol(self, name: str, namespace: str, kinds: frozenset[str] = CALLABLE) -> Symbol | None:
         return self.find(name, namespace, kinds).symbol
 
-    def full_name(self, name: str, namespace: str, kinds: frozenset[str] = CALLABLE) -> str:
-        """The full name, or the name as written when it does not resolve."""
-        symbol = self.symbol(name, namespace, kinds)
-        return symbol.full_name if symbol is not None else name
-
     def type_symbol(self, name: str, namespace: str) -> Symbol | None:
         """The schema or facet that a type names."""
         return self.symbol(name, namespace, SCHEMAS) or self.symbol(name, namespace, FACETS)

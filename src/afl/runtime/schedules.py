@@ -145,11 +145,6 @@ class WorkflowSchedules:
         found = self._store.database.read(lambda tx: self._schedules.show(tx, PART))
         return [_shown(status) for status in found]
 
-    def next_look(self) -> int | None:
-        """In how many milliseconds the next one is due; None if there is none."""
-        look = self._schedules.next_look(PART)
-        return None if look is None else max(0, look - self._schedules.now())
-
     def fire_due(self, *, now: int | None = None) -> int:
         """Start the runs that are due; how many. Any number of processes may do so at once.
 
