@@ -25,7 +25,6 @@ from afl.runtime.persistence.run_lists import RunListStore, SearchStore
 from afl.runtime.persistence.runs import (
     ChildRunStore,
     ControlStore,
-    OriginStore,
     RetentionStore,
     RunnerStore,
     RunStore,
@@ -58,7 +57,6 @@ class PersistenceAPI(
     RunListStore,
     SearchStore,
     ChildRunStore,
-    OriginStore,
     RunnerStore,
     ControlStore,
     RetentionStore,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from afl.runtime.entities import RunDefinition
 from afl.runtime.types import WorkflowId
 
 
@@ -60,6 +61,12 @@ class SearchStore(Protocol):
 
 class RunListStore(Protocol):
     """Looks for lists of runs: they cost as much as the open work of the runs that are named."""
+
+    def get_runs_from(self, origin: str, limit: int = 100) -> list[RunDefinition]:
+        """The runs that were started again, or forked, from a run, newest first, inputs left out.
+
+        With a step as origin: those that were forked at it, or at one below it.
+        """
 
     def get_open_work(self, workflow_ids: Sequence[WorkflowId]) -> list[OpenWork]:
         """The open tasks of the steps of these runs, those that are alike together."""

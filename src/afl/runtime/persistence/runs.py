@@ -68,16 +68,6 @@ class RunStore(Protocol):
         """End the hold that this run (owner, epoch) describes; nothing if it ended already."""
 
 
-class OriginStore(Protocol):
-    """Runs that were started again, or forked, from others."""
-
-    def get_runs_from(self, origin: str, limit: int = 100) -> list[RunDefinition]:
-        """The runs that were started again, or forked, from a run, newest first, inputs left out.
-
-        With a step as origin: those that were forked at it, or at one below it.
-        """
-
-
 class ChildRunStore(Protocol):
     """Runs that steps of other runs started. `commit` inserts them, `finish` tells the parent of their end."""
 

@@ -9,11 +9,11 @@ from typing import Any
 
 from pymongo import UpdateOne
 
-from afl.runtime.entities import RunnerState, TaskHold, TaskState
+from afl.runtime.entities import RunDefinition, RunnerState, TaskHold, TaskState
 from afl.runtime.persistence.run_lists import OpenWork, Waits
 from afl.runtime.stores.mongo.collections import NEWEST_RUN, Collections, beginning
 from afl.runtime.stores.mongo.connection import NOW, Document
-from afl.runtime.stores.mongo.records import map_from
+from afl.runtime.stores.mongo.records import map_from, run_from
 from afl.runtime.stores.search_words import BEGINNING, run_words, words_in
 from afl.runtime.types import WorkflowId
 
@@ -140,6 +140,14 @@ class RunListCollection(Collections):
         found = self._all("runs", named, projection={"uuid": 1, "inputs": 1}) if workflow_ids else []
         texts = {each["uuid"]: _text(each.get("inputs")) for each in found}
         return {run: text[:length] for run, text in texts.items() if text}
+
+    def get_runs_from(self, origin: str, limit: int = 100) -> list[RunDefinition]:
+        if limit < 1:
+            return []
+        below = {"origin": {"$gt": f"{origin}/", "$lt": f"{origin}0"}}  # the zero comes after the slash
+        query = {"$or": [{"origin": origin}, below]}
+        found = self._all("runs", query, projection={"inputs": 0}, sort=NEWEST_RUN, limit=limit)
+        return [run_from(each) for each in found]
 
 
 def _words(document: Document) -> list[str]:

@@ -22,7 +22,6 @@ from afl.runtime.stores.mongo.errors import unreadable
 from afl.runtime.stores.mongo.history import HistoryCollection
 from afl.runtime.stores.mongo.inspection import CensusCollection, InspectionCollection, PulseCollection
 from afl.runtime.stores.mongo.leases import LeaseCollection
-from afl.runtime.stores.mongo.origins import OriginCollection
 from afl.runtime.stores.mongo.outcomes import OutcomeCollection
 from afl.runtime.stores.mongo.runs import ChildRunCollection, RetentionCollection, RunCollection
 from afl.runtime.stores.mongo.servers import FlowCollection, LockCollection, LogCollection, ServerCollection
@@ -55,7 +54,6 @@ class MongoStore(
     SignalCollection,
     RunCollection,
     ChildRunCollection,
-    OriginCollection,
     ControlCollection,
     RetentionCollection,
     FlowCollection,

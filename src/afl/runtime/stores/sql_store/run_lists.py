@@ -163,6 +163,11 @@ class RunListTables(SearchTables):
         )
         return {row["workflow_id"]: row["text"] for row in rows}
 
+    def get_runs_from(self, origin: str, limit: int = 100) -> list[RunDefinition]:
+        beyond = f"{origin}0"  # the zero comes after the slash
+        rows = self.database.select(Q.get_runs_from, origin=origin, beyond=beyond, limit=limit)
+        return [run_from(row) for row in rows]
+
 
 def _asked(wanted: RunFilter, latest: int) -> dict[str, Any]:
     return {

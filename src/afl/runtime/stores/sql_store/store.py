@@ -29,7 +29,6 @@ from afl.runtime.persistence.topics import (
 from afl.runtime.stores.sql_store.claims import ClaimTables
 from afl.runtime.stores.sql_store.history import HistoryTables, append_history
 from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
-from afl.runtime.stores.sql_store.origins import OriginTables
 from afl.runtime.stores.sql_store.rows import event_row, run_params, step_row, step_values
 from afl.runtime.stores.sql_store.run_lists import RunListTables
 from afl.runtime.stores.sql_store.runs import (
@@ -66,7 +65,6 @@ class SqlStore(
     RunTables,
     RunListTables,
     ChildRunTables,
-    OriginTables,
     ControlTables,
     RetentionTables,
     FlowTables,
