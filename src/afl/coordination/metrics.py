@@ -10,6 +10,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from afl.coordination.broker import DeadMessage
 from afl.coordination.interfaces import MessageMetrics
+from afl.kernel.control_characters import visible_controls
 
 
 @runtime_checkable
@@ -99,6 +100,11 @@ class InMemoryMessageMetrics:
 _log = logging.getLogger(__name__)
 
 
+def _printable(text: str) -> str:
+    """As one line that every log can be written in: half a surrogate pair is no text for a file or terminal."""
+    return visible_controls(text.encode("utf-8", "backslashreplace").decode()).replace("\n", "\\n")
+
+
 class SafeMetrics:
     """The metrics of one coordinator. Their exceptions are logged and never affect messages."""
 
@@ -116,6 +122,6 @@ class SafeMetrics:
         """Count and log dead letters."""
         for each in buried:
             text = "DLQ enqueue for %s message_id=%s attempts=%s error=%s"
-            _log.error(text, queue, each.message_id, each.attempts, error)
+            _log.error(text, queue, each.message_id, each.attempts, error and _printable(error))
         if buried:
             self.count(self.metrics.inc_permanent, len(buried))

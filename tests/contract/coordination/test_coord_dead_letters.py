@@ -81,12 +81,13 @@ def test_requeued_ones_have_all_attempts_ahead_of_them(office: Office) -> None:
     office(story)
 
 
-def test_one_whose_error_is_not_text_is_requeued(office: Office) -> None:
+def test_one_whose_error_is_not_text_is_requeued(office: Office, caplog: pytest.LogCaptureFixture) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator()
         await coordinator.send_message(ANN, BOB, letter(1))
         received = await must_receive(coordinator)
         await coordinator.nack(BOB, received.token, FailureType.PERMANENT, "no file \udce9t\udce9.csv")
+        assert "error=no file \\udce9t\\udce9.csv" in caplog.text
         (found,) = await coordinator.dead_letters.list(BOB)
         assert found.reason == "permanent failure: no file \\udce9t\\udce9.csv"
         assert await coordinator.dead_letters.requeue(BOB, found.dead_id) == 1
