@@ -29,6 +29,7 @@ from afl.models.scripted import calls
 from afl.operations.program.library import publish_source
 from afl.operations.program.submission import RunExists
 from afl.operations.run.run_store import opened
+from afl.runtime.types import WorkflowId
 from afl.turns import TurnFailed, open_agents
 
 QUIZ = """
@@ -351,6 +352,27 @@ def test_a_retry_on_a_class_of_errors_includes_those_that_derive_from_it(place: 
 
     tell(story)
     assert calls == [1, 2]
+
+
+def test_an_error_says_when_to_try_again(place: Place) -> None:
+    class Busy(Exception):
+        retry_after = 0.2
+
+    def ask(question: str, context: afl.HandlerContext) -> dict[str, str]:
+        if context.attempt == 1:
+            raise Busy("later")
+        return {"answer": question}
+
+    async def story() -> str:
+        async with place.working({"Ask": ask}) as flow:
+            retried = "Ask(question = $.question) with Retry(2, backoff = 0)"
+            handle = await flow.start(QUIZ.replace("Ask(question = $.question)", retried))
+            assert await handle.result(timeout=30) == {"answer": "why?"}
+            return handle.id
+
+    run = asyncio.run(story())
+    with opened(place.store) as store:
+        assert [attempt.retry_ms for attempt in store.get_failed_attempts(WorkflowId(run))] == [200]
 
 
 def test_a_run_is_paused_canceled_and_awaited_no_longer_than_asked(place: Place) -> None:

@@ -20,6 +20,7 @@ from afl.operations.work.remote_claims import ClaimedTask, Heartbeat, LogLine, T
 from afl.operations.work.remote_work import claim_work, complete_work, fail_work, heartbeat_work, stop_work
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.persistence.held_claims import Claim
+from afl.runtime.program.policies import MOST_RETRY_AFTER
 from afl.runtime.stores.masking import masked_log
 from afl.runtime.worker.results import TaskResult, error_text
 
@@ -164,6 +165,7 @@ class RemoteTasks:
             traceback=_sendable(raised_at.text) if raised_at is not None else "",
             location=_sendable(raised_at.location) if raised_at is not None else "",
             retryable=retryable,
+            retry_after=min(result.retry_after, MOST_RETRY_AFTER),
             logs=lines,
         )
 

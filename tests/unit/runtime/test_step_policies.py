@@ -276,6 +276,19 @@ def test_a_type_includes_those_that_derive_from_it(on: list[str], again: bool) -
     assert (retry_delay(task, result.error_type, result.error_bases) is not None) == again
 
 
+@pytest.mark.parametrize(
+    ("asked", "delay"),
+    [(2.5, 2_500), (0.001, 10), (-1, 10), (float("nan"), 10), ("soon", 10), (None, 10), (1e12, 86_400_000)],
+)
+def test_an_error_may_ask_for_more_time(asked: object, delay: int) -> None:
+    task = TaskDefinition("t", "F", "", "", "", "")
+    task.retry = {"attempts": 2, "backoff": 10, "factor": 1.0, "max": 10, "on": []}
+    error = ValueError()
+    error.retry_after = asked  # type: ignore[attr-defined]
+    result = TaskResult(task, error=error)
+    assert retry_delay(task, result.error_type, (), result.retry_after) == delay
+
+
 def test_without_the_policy_nothing_is_retried() -> None:
     assert retry_delay(TaskDefinition("t", "F", "", "", "", ""), "ValueError") is None
 

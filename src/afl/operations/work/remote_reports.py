@@ -41,11 +41,12 @@ def fail(
     *,
     bases: Sequence[str] = (),
     retryable: bool = True,
+    retry_after: float = 0,
 ) -> Reported:
     """Store the failure of a held task, or put it back for another attempt; FencedError if it is held no longer."""
     failure = HandlerFailure(error_text(message) or kind, kind)
     result = TaskResult(task, error=failure, ended=wall_ms(), raised_at=raised_at and _stored_text(raised_at))
-    delay = retry_delay(task, kind, bases) if retryable else None
+    delay = retry_delay(task, kind, bases, retry_after) if retryable else None
     if delay is None:
         return _stored(store, Report(result, failure=(str(failure), kind)))
     if not requeue(store, result, delay):

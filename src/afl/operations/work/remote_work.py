@@ -37,6 +37,7 @@ from afl.operations.work.remote_claims import (
 from afl.operations.work.remote_polls import end_polls, wait_for_tasks
 from afl.runtime.entities import SYSTEM_PREFIX, ServerDefinition, ServerState, TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.program.policies import MOST_RETRY_AFTER
 
 _MOST_TASKS = 1_000
 _LONGEST_TRACEBACK = 1 << 20
@@ -191,6 +192,10 @@ def fail_work(
     ] = "",
     location: Annotated[str, about("The line that raised: `/app/worker.mjs:12 in fetch`.")] = "",
     retryable: Annotated[bool, about("False: do not retry it, even if the workflow would.")] = True,
+    retry_after: Annotated[
+        float,
+        Meta(ge=0, le=MOST_RETRY_AFTER, description="Seconds; if it is retried, then not sooner than that."),
+    ] = 0,
     logs: Logs = [],  # noqa: B006  # never changed
     by: str = "",
 ) -> Reported:
@@ -204,7 +209,14 @@ def fail_work(
     save_logs(store, held, logs)
     raised_at = TracebackText(traceback, location)
     return remote_reports.fail(
-        store, held, message, error_type, raised_at, bases=error_bases, retryable=retryable
+        store,
+        held,
+        message,
+        error_type,
+        raised_at,
+        bases=error_bases,
+        retryable=retryable,
+        retry_after=retry_after,
     )
 
 

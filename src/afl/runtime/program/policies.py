@@ -35,6 +35,7 @@ _RETRY: dict[str, Any] = {"backoff": 1000, "factor": 2.0, "max": 300_000, "on": 
 _MOST = (
     10 * 366 * 86_400_000
 )  # ten years in milliseconds, which every clock can add; plenty for the other numbers too
+MOST_RETRY_AFTER = 86_400.0  # seconds: what an error asks for comes from outside
 _UNITS = {"ms": 1, "seconds": 1000, "minutes": 60_000, "hours": 3_600_000}
 
 
@@ -113,10 +114,13 @@ def child_policies(policies: Policies | None, task: TaskDefinition) -> None:
         _timeout(task, policies.given["Timeout"])
 
 
-def retry_delay(task: TaskDefinition, error_type: str, bases: Iterable[str] = ()) -> int | None:
+def retry_delay(
+    task: TaskDefinition, error_type: str, bases: Iterable[str] = (), retry_after: float = 0
+) -> int | None:
     """After how many milliseconds a task that failed is tried again; None if it is not.
 
     `bases` are the names of the classes that the error derives from: a policy that lists one of them is meant as well.
+    The next attempt is not sooner than `retry_after`, in seconds, which the error itself may ask for.
     """
     kinds = {error_type, *bases}
     policy = task.retry
@@ -129,7 +133,7 @@ def retry_delay(task: TaskDefinition, error_type: str, bases: Iterable[str] = ()
     if not kinds.isdisjoint(policy.get("nonRetryable", ())):
         return None
     backoff = Backoff(policy["backoff"], policy["factor"], policy["max"])
-    return round(backoff.delay(task.failures + 1))
+    return max(round(backoff.delay(task.failures + 1)), round(min(retry_after, MOST_RETRY_AFTER) * 1000))
 
 
 def _retry(task: TaskDefinition, values: Mapping[str, Any]) -> None:

@@ -53,6 +53,12 @@ class TaskResult:
             return []
         return [each.__name__ for each in type(self.error).__mro__[1:-1]]
 
+    @property
+    def retry_after(self) -> float:
+        """Before how many seconds are over the error asks not to be tried again: its attribute of that name."""
+        asked = getattr(self.error, "retry_after", None)
+        return asked if isinstance(asked, int | float) and asked > 0 else 0
+
     def recorded(self, task: TaskDefinition) -> TaskDefinition:
         """The task, with the record of its attempt completed by what is known of this result."""
         attempt = task.attempt

@@ -318,7 +318,7 @@ class Worker:
             self.runs.report(failure=error_text(error), error_type=type(error).__name__)
 
     def _retry(self, result: TaskResult, error: BaseException) -> bool:
-        delay = retry_delay(result.task, result.error_type, result.error_bases)
+        delay = retry_delay(result.task, result.error_type, result.error_bases, result.retry_after)
         if delay is None:
             return False
         requeue(self._store, result, delay)
