@@ -19,11 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from afl.language import compile_source
-from afl.operations.program.sources import choose_workflow
-from afl.operations.program.submission import submit
-from afl.operations.run.run_log import read_log
-from afl.operations.run.waiting import wait
+import afl
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import Server, servers
 from afl.runtime.persistence import PersistenceAPI
@@ -67,21 +63,19 @@ def main(url: str) -> None:
     clerks = {name: clerk(name, url) for name in ("first", "second")}
     try:
         until(lambda: len(at_work(store)) == 2)
-        source = (HERE / "letters.afl").read_text()
-        program = choose_workflow(compile_source(source, name="letters.afl"))
-        run = submit(store, program, {"letters": LETTERS}).run
-        print(f"{len(LETTERS)} letters for two clerks (run {run})")
+        with afl.connect(url) as flow:
+            handle = flow.start(HERE / "letters.afl", letters=LETTERS)
+            print(f"{len(LETTERS)} letters for two clerks (run {handle.id})")
 
-        until(lambda: len(list_tasks(store, state="completed")) >= 6)  # well under way
-        strike(clerks["first"], lambda: at_work(store)["first"].load > 0)
-        print("killed first, who had letters in hand")
+            until(lambda: len(list_tasks(store, state="completed")) >= 6)  # well under way
+            strike(clerks["first"], lambda: at_work(store)["first"].load > 0)
+            print("killed first, who had letters in hand")
 
-        end = wait(store, run)
-        print("\n".join(f"  {line.text}" for line in read_log(store, run) if "again" in line.text))
-        tally = Counter(end.outputs["by"])
-        print(f"{end.state}: first sorted {tally['first']}, second sorted {tally['second']}")
-        lost = sum(task.deaths for task in list_tasks(store, run=run, limit=100))
-        print(f"{lost} letter{'' if lost == 1 else 's'} had to be handed out again")
+            tally = Counter(handle.result()["by"])
+            print("\n".join(f"  {line.text}" for line in handle.logs(grep="again")))
+            print(f"completed: first sorted {tally['first']}, second sorted {tally['second']}")
+            lost = sum(task.deaths for task in list_tasks(store, run=handle.id, limit=100))
+            print(f"{lost} letter{'' if lost == 1 else 's'} had to be handed out again")
     finally:
         for process in clerks.values():
             process.terminate()

@@ -30,7 +30,7 @@ def test_runs_found_by_an_input_are_paused_together(page: Page, live: LiveSystem
     chosen = [live.submit("Held", name=f"zanzibar {number}") for number in range(2)]
     page.goto("/runs?text=zanzi")
     expect(rows(page)).to_have_count(2)
-    page.get_by_role("link", name="Pause …").click()
+    page.get_by_role("link", name="Pause …", exact=True).click()
     expect(heading(page)).to_have_text("Pause 2 runs?")
     for run in chosen:
         expect(page.get_by_role("table", name="Runs that are hit")).to_contain_text(run)

@@ -236,8 +236,9 @@ def test_refusals_and_failures_as_the_client_knows_them(empty_sqlite_url: str) -
             with pytest.raises(openai.APIError, match="failed"):
                 stream = await client.chat.completions.create(**question, stream=True)
                 [chunk async for chunk in stream]
+            with pytest.raises(openai.NotFoundError, match="no agent 'nobody'"):
+                await client.chat.completions.create(**{**question, "model": "nobody"})
             for wrong in (
-                {"model": "nobody"},
                 {"n": 2},
                 {"messages": []},
                 {"messages": [{"role": "assistant", "content": "so"}]},

@@ -8,6 +8,7 @@ import pytest
 from support.dashboard_pages import Visitors, visitors
 
 from afl.operations.audit import read_audit
+from afl.operations.run import control
 from afl.operations.run.bulk import ACTION_NAMES
 from afl.runtime.entities import RunnerState
 from afl.runtime.persistence import RunFilter
@@ -114,6 +115,8 @@ def test_a_filter_that_is_not_understood_is_refused(house: Visitors, filters: st
 @pytest.mark.parametrize("action", ACTION_NAMES)
 def test_a_preview_says_what_the_action_does(house: Visitors, action: str) -> None:
     house.run(SOURCE, {"n": 7}, "t.Do", Work=refuse)
-    house.run(SOURCE, {"n": 7}, "t.Ask")
+    waiting = house.run(SOURCE, {"n": 7}, "t.Ask")
+    if action == "unpause":
+        control.pause(house.store, waiting)
     shown = house.admin.read(f"/bulk?action={action}&text=7")
     assert f"{action.capitalize()} 1 run" in shown or f"{action.capitalize()} 2 runs" in shown

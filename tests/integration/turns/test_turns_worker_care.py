@@ -232,4 +232,4 @@ def test_a_worker_whose_event_loop_is_blocked_keeps_its_turns(
 
     run(work)
     (first, *_) = [each for each in caplog.messages if "event loop" in each]
-    assert re.search(r"has been blocked for more than 0.1 s at \S+\.py:\d+ in \w+: other turns wait", first)
+    assert re.search(r"has been blocked for more than 0.1 s at \S+\.py:\d+ in \S+: other turns wait", first)
