@@ -125,9 +125,7 @@ class SqliteFile:
         self._readers.forked()
         self.presence.forked()
         connection = self.writer.forked()
-        if (
-            connection is not None
-        ):  # the fork was inside a transaction; what the parent opened must not be closed
+        if connection is not None:  # the fork was inside a transaction; it must stay open
             _inherited.append(connection)
 
     def _connect_reader(self) -> sqlite3.Connection:
