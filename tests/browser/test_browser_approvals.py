@@ -74,6 +74,18 @@ def test_a_new_question_appears_in_an_open_inbox(page: Page, live: LiveSystem, s
     expect(page.locator(f"a[href='/approvals/{task}']")).to_be_visible()
 
 
+def test_what_is_chosen_stays_chosen_when_a_new_question_appears(
+    page: Page, live: LiveSystem, seeds: Seeds
+) -> None:
+    chosen = live.waiting_task(live.submit("Signed", paper="the first"))
+    page.goto("/approvals?group=boss")
+    page.locator(f"input[value='{chosen}']").check()
+    new = live.waiting_task(live.submit("Signed", paper="the second"))
+    expect(page.locator(f"input[value='{new}']")).to_be_visible()
+    expect(page.locator(f"input[value='{chosen}']")).to_be_checked()
+    expect(page.get_by_role("button", name="Answer 1")).to_be_enabled()
+
+
 def test_groups_and_the_badge_count_what_waits(page: Page, live: LiveSystem, seeds: Seeds) -> None:
     live.waiting_task(live.submit("Signed", paper="a letter"))
     page.goto("/approvals")

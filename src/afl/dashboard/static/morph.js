@@ -34,8 +34,9 @@ function isTheirs(element, name) {
   return (name === "value" || name === "checked") && /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName);
 }
 
+// Not `node.id`: a form with a field named "id" gives that field.
 function keyOf(node) {
-  return node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") || node.id || "" : "";
+  return node.nodeType === Node.ELEMENT_NODE ? node.getAttribute("data-key") || node.getAttribute("id") || "" : "";
 }
 
 function fits(a, b) {
