@@ -231,5 +231,6 @@ def test_the_image_has_every_extra_that_a_setting_or_command_needs() -> None:
     [installed] = re.findall(r'"\.\[(.*)\]"', (DEPLOY / "container" / "Dockerfile").read_text())
     assert set(every.split(",")) - set(installed.split(",")) == {
         "local",
+        "lsp",
         "web",
-    }  # servers; the user's application
+    }  # servers; editors; the user's application

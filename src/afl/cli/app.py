@@ -62,6 +62,7 @@ COMMANDS = {
     "check": Entry("compile_command", "check", "Check sources and report every error."),
     "compile": Entry("compile_command", "compile_", "Compile sources to JSON (also: afl FILE)."),
     "fmt": Entry("compile_command", "fmt", "Format sources."),
+    "lsp": Entry("lsp_command", "lsp", "Serve editors over the Language Server Protocol."),
     "coord": Entry("coord_command", "coord", "Messages, agents and circuit breakers on Redis."),
     "fleet": Entry("fleet_command", "fleet", "Run DAGs of processes on a fleet of agents."),
     "turns": Entry("turns_command", "turns", "Agents that converse and call tools."),
@@ -79,7 +80,7 @@ _PANELS = {
         *("schedule", "schedules", "doctor", "prune"),
     ),
     "Serve": ("agent", "runner", "dashboard", "mcp", "up", "down", "status"),
-    "Develop": ("check", "compile", "fmt"),
+    "Develop": ("check", "compile", "fmt", "lsp"),
     "Other parts": ("coord", "fleet", "turns"),
 }
 _OWN_OPTIONS = ("--help", "-h", "--version", "--install-completion", "--show-completion")

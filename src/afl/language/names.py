@@ -25,6 +25,7 @@ from afl.language.ast.expressions import MixinSig
 from afl.language.parser import AFLParser
 
 PRELUDE_NAMESPACE = "sys"
+PRELUDE_SOURCE = "prelude.afl"
 
 FACET, EVENT_FACET, WORKFLOW, SCHEMA = "facet", "event facet", "workflow", "schema"
 FACETS = frozenset({FACET, EVENT_FACET, WORKFLOW})
@@ -217,5 +218,9 @@ def _declared(namespace: str, owner: Program | Namespace) -> Iterator[Symbol]:
 @cache
 def prelude() -> tuple[Symbol, ...]:
     """The built-in facets and schemas of namespace `sys`."""
-    text = (package_folder("afl.language") / "prelude.afl").read_text(encoding="utf-8")
-    return tuple(symbols_of(AFLParser().parse(text, "prelude.afl")))
+    return tuple(symbols_of(AFLParser().parse(prelude_text(), PRELUDE_SOURCE)))
+
+
+def prelude_text() -> str:
+    """The source that declares them."""
+    return (package_folder("afl.language") / PRELUDE_SOURCE).read_text(encoding="utf-8")
