@@ -141,6 +141,13 @@ def test_a_mistake_is_told_at_compile_time(expression: str, message: str) -> Non
     assert message in str(caught.value)
 
 
+def test_comprehensions_inside_others_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("afl.runtime.program.expression.MOST_COMPREHENDED", 110)
+    assert result_of("len([[y for y in range(10)] for x in range(10)])") == 10
+    message = "at most 110 elements, those of inner ones included"
+    test_what_fails_says_why_and_where("[[y for y in range(11)] for x in range(10)]", message)
+
+
 def test_types_are_inferred_through_functions_and_comprehensions() -> None:
     with pytest.raises(CompileError) as caught:
         compile_source(workflow('[len(p.name) for p in $.people if p.age > 1 && p.name != ""]', "[String]"))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import count
 from typing import Any
 
 from afl.kernel.errors import AgentFlowError
@@ -13,6 +14,7 @@ from afl.runtime.program.functions import FUNCTIONS
 from afl.runtime.program.rendering import render
 
 FACET_REFERENCE = "_facet_ref"
+MOST_COMPREHENDED = 1_000_000
 
 
 @dataclass(slots=True)
@@ -29,6 +31,7 @@ class EvaluationContext:
     foreach_value: Any = None
     step_id: str | None = None
     variables: Mapping[str, Any] = field(default_factory=dict)  # of comprehensions
+    elements: Iterator[int] | None = None  # numbers what a comprehension and those inside it go through
 
 
 Evaluate = Callable[[EvaluationContext], Any]
@@ -284,8 +287,12 @@ def _comprehension(expr: dict[str, Any]) -> Evaluate:
             kind = operators.type_name(source)
             raise _failed(expr, context, f"'{name}' runs over a list or a map, got {kind}")
         found = []
+        elements = count() if context.elements is None else context.elements
         for value in source:
-            inner = replace(context, variables={**context.variables, name: value})
+            if next(elements) >= MOST_COMPREHENDED:
+                limit = f"{MOST_COMPREHENDED:,} elements, those of inner ones included"
+                raise _failed(expr, context, f"a comprehension goes through at most {limit}")
+            inner = replace(context, variables={**context.variables, name: value}, elements=elements)
             try:
                 wanted = test is None or operators.boolean(test(inner), "'if'")
             except TypeError as problem:
