@@ -59,6 +59,7 @@ COMMANDS = {
     "schedules": Entry("schedule_command", "schedules", "List, pause and remove schedules."),
     "doctor": Entry("maintenance_command", "doctor", "Check the store, its files and its servers."),
     "prune": Entry("maintenance_command", "prune", "Delete old runs."),
+    "copy": Entry("maintenance_command", "copy", "Copy a store from SQLite to PostgreSQL."),
     "check": Entry("compile_command", "check", "Check sources and report every error."),
     "compile": Entry("compile_command", "compile_", "Compile sources to JSON (also: afl FILE)."),
     "fmt": Entry("compile_command", "fmt", "Format sources."),
@@ -77,7 +78,7 @@ _PANELS = {
     "Inspect": ("list", "states", "show", "logs", "diff", "query", "why", "tasks", "ps"),
     "Operate": (
         *("retry", "rerun", "fork", "cancel", "pause", "unpause", "bulk", "signal", "approvals", "flows"),
-        *("schedule", "schedules", "doctor", "prune"),
+        *("schedule", "schedules", "doctor", "prune", "copy"),
     ),
     "Serve": ("agent", "runner", "dashboard", "mcp", "up", "down", "status"),
     "Develop": ("check", "compile", "fmt", "lsp"),

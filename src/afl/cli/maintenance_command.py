@@ -1,4 +1,4 @@
-"""`afl doctor` and `afl prune`."""
+"""`afl doctor`, `afl prune` and `afl copy`."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from afl.operations.doctor.diagnosis import diagnose
 from afl.operations.doctor.store_checks import Finding, Level
 from afl.operations.run.control import prune as prune_runs
 from afl.operations.spans import DAY, date, read_span
+from afl.operations.store_copy import copy_store
 
 _MARKS = {
     Level.OK: ("✓", "green"),
@@ -140,6 +141,36 @@ def prune(
         if done.tasks:
             what += f" and {_counted(done.tasks, 'task')} of no run"
         say(f"{verb} {what} that ended before {date(done.ended_before)}")
+
+
+def copy(
+    source: Annotated[str, typer.Argument(metavar="FROM", help="An SQLite store: sqlite:///.afl/afl.db.")],
+    target: Annotated[
+        str, typer.Argument(metavar="TO", help="An empty PostgreSQL store: postgresql://db/afl.")
+    ],
+    as_json: options.AsJson = False,
+) -> None:
+    """Copy a store from SQLite to PostgreSQL: runs, tasks, schedules, flows, logs, turns; all of it or nothing.
+
+    Stop everything that uses the file first. Open runs go on where they were as soon as a worker has the new store
+    (AFL_STORE). The file stays as it is; start nothing on it again, since its open runs would go on there too.
+
+    [bold]Examples[/bold]
+
+      afl copy sqlite:///.afl/afl.db postgresql://db/afl
+      AFL_STORE=postgresql://db/afl afl runner
+    """
+    with errors().status("Opening both stores") as status:
+        done = copy_store(
+            source, target, lambda table, rows: status.update(f"Copying {table}: {rows:,} rows")
+        )
+    if as_json:
+        print_json(asdict(done))
+    else:
+        say(
+            f"Copied {_counted(done.runs, 'run')}, with all else {done.rows:,} rows of {len(done.tables)} tables."
+        )
+        say(f"Now set AFL_STORE={done.target}, and start nothing on {done.source} again.")
 
 
 def _counted(count: int, word: str) -> str:

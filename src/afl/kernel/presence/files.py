@@ -91,6 +91,13 @@ class FilePresence(Presence):
             os.close(descriptor)
         return None if card is None else Process(card.host, card.pid)
 
+    def others(self) -> list[str]:
+        """The other processes that are alive."""
+        if not os.path.isdir(self._folder):
+            return []
+        named = [name for name in os.listdir(self._folder) if _ID.fullmatch(name) and name != self._id]
+        return [name for name in sorted(named) if self.proof(name) is Life.ALIVE]
+
     def close(self) -> None:
         """The file stays, unlocked, and so proves that this process is gone."""
         with self._guard:
