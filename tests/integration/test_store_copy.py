@@ -17,6 +17,9 @@ from support.command_line import Afl, afl
 
 import afl as agentflow
 from afl.models import ScriptedModel
+from afl.runtime.entities import TaskState
+from afl.runtime.store import open_store
+from afl.runtime.types import WorkflowId
 from afl.turns import open_agents
 
 __all__ = ["afl"]  # a fixture
@@ -43,6 +46,13 @@ store = SqliteStore(sys.argv[1])
 print(store.owner_id, flush=True)
 sys.stdin.readline()
 store.close()
+"""
+DIES = """import os, sys
+import afl
+
+with afl.connect(sys.argv[1]) as flow:
+    with flow.worker({"moving.Double": lambda n: os._exit(9)}):
+        flow.start(sys.argv[2], "moving.Doubled", n=4, id="interrupted").result()
 """
 HANDLERS = {"moving.Double": lambda n: {"twice": 2 * n}}
 
@@ -143,6 +153,18 @@ def test_a_store_that_somebody_uses_is_not_copied(afl: Afl, tmp_path: Path, post
     assert done.code == 1
     assert f"is in use by process {worker.pid}" in done.err
     assert afl("copy", source, postgres_database).code == 0
+
+
+def test_the_work_of_a_process_that_died_is_free_in_the_new_store(
+    afl: Afl, tmp_path: Path, postgres_database: str
+) -> None:
+    source = f"sqlite:///{tmp_path}/here.db"
+    with Popen([sys.executable, "-c", DIES, source, SOURCE]) as worker:
+        assert worker.wait() == 9
+    assert afl("copy", source, postgres_database).code == 0
+    with closing(open_store(postgres_database)) as store:
+        (task,) = store.get_tasks_by_workflow(WorkflowId("interrupted"))
+        assert (task.state, task.owner, task.deaths) == (TaskState.PENDING, "", 1)
 
 
 def test_tables_of_others_are_left_alone(afl: Afl, tmp_path: Path, postgres_database: str) -> None:

@@ -55,6 +55,7 @@ def copy_store(
         working = [presence.describe(each) for each in presence.others()]
         if working:
             raise InputError(f"{store_place(source)} is in use by {', '.join(working)}; stop it first")
+        old.reclaim()  # the death of a process of this machine is proved here, and nowhere else
         tables = copy_tables(old.database, new.database, progress)
     return Copied(
         store_place(source),
