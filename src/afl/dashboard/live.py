@@ -64,7 +64,16 @@ class Subscription:
     loop: asyncio.AbstractEventLoop
     changed: set[str] = field(default_factory=set)
     news: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: asyncio.Event = field(
+        default_factory=asyncio.Event
+    )  # its topics were looked at: every change is told
     over: bool = False
+
+    def begin(self) -> None:
+        """From any thread: from now on."""
+        if not self.begun.is_set():
+            with contextlib.suppress(RuntimeError):
+                self.loop.call_soon_threadsafe(self.begun.set)
 
     def tell(self, topics: Iterable[str]) -> None:
         """From any thread: these changed."""
@@ -78,6 +87,7 @@ class Subscription:
     def end(self) -> None:
         """From any thread: there will be no more."""
         self.over = True
+        self.begin()
         self.tell(())
 
 
@@ -99,6 +109,7 @@ class Hub:
         self._sights: dict[str, _Sight] = {}
         self._thread: JoinableThread | None = None
         self._moved = threading.Event()  # the set of topics changed, or the hub is closed
+        self._wake: Callable[[], None] = self._moved.set  # ends the wait for a notification, too
         self._closed = False
 
     @contextmanager
@@ -111,13 +122,13 @@ class Hub:
             if self._thread is None and not self._closed:
                 self._thread = JoinableThread(self._run, "afl-live")
                 self._thread.start()
-        self._moved.set()
+        self._move()
         try:
             yield subscription
         finally:
             with self._lock:
                 self._subscriptions.discard(subscription)
-            self._moved.set()
+            self._move()
 
     def count_with(self, topics: Iterable[str], user: str | None = None) -> int:
         """How many topics would be watched with these: by a user, or by all."""
@@ -132,9 +143,13 @@ class Hub:
             thread = self._thread
             for subscription in self._subscriptions:
                 subscription.end()
-        self._moved.set()
+        self._move()
         if thread is not None:
             thread.join(timeout=5)
+
+    def _move(self) -> None:
+        self._moved.set()
+        self._wake()
 
     def _watched(self) -> frozenset[str]:
         """The topics; when there are none, the thread ends and the next subscription starts another."""
@@ -151,27 +166,38 @@ class Hub:
         while topics := self._watched():
             self._moved.clear()
             try:
-                with self._sources.store.subscribe(notifier_topics(topics)) as subscription:
+                with self._sources.store.subscribe(notifier_topics(topics)) as notified:
+                    self._wake = notified.wake
                     while not self._moved.is_set():
                         took = self._look(topics)
                         self._moved.wait(max(_SHORTEST_PAUSE, took * _SHARE))
                         if not self._moved.is_set():
-                            subscription.wait(LOOK_SECONDS)
+                            notified.wait(LOOK_SECONDS)
             except AgentFlowError as error:
                 _log.warning("the live view cannot listen to the store: %s", error)
                 self._moved.wait(1.0)
 
     def _look(self, topics: frozenset[str]) -> float:
-        """Look once at all that is due, tell who watches what changed; the seconds it took."""
+        """Look once at all that is due, tell who watches what changed; the seconds it took.
+
+        At new topics first: a page is live once all of its own were looked at.
+        """
         began = time.monotonic()
-        changed = {topic for topic in topics if self._has_changed(topic, began)}
-        if changed:
-            with self._lock:
-                subscriptions = list(self._subscriptions)
-            for subscription in subscriptions:
-                if news := changed & subscription.topics:
-                    subscription.tell(news)
+        new = {topic for topic in topics if not self._sights[topic].looked}
+        for topic in new:
+            self._has_changed(topic, began)
+        for subscription in self._current():
+            if subscription.topics <= topics:
+                subscription.begin()
+        changed = {topic for topic in topics - new if self._has_changed(topic, began)}
+        for subscription in self._current() if changed else ():
+            if news := changed & subscription.topics:
+                subscription.tell(news)
         return time.monotonic() - began
+
+    def _current(self) -> list[Subscription]:
+        with self._lock:
+            return list(self._subscriptions)
 
     def _has_changed(self, topic: str, now: float) -> bool:
         sight = self._sights[topic]
@@ -210,7 +236,9 @@ async def events(request: Request) -> Response:
 
 async def _stream(hub: Hub, topics: list[str], user: str = "") -> AsyncGenerator[str, None]:
     with hub.watch(topics, user) as subscription:
-        yield "retry: 1000\nevent: ready\ndata: {}\n\n"
+        yield "retry: 1000\n\n"
+        await subscription.begun.wait()
+        yield "event: ready\ndata: {}\n\n"
         while not subscription.over:
             try:
                 await asyncio.wait_for(subscription.news.wait(), _COMMENT_SECONDS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from types import SimpleNamespace
 from typing import cast
@@ -40,20 +41,6 @@ def hub(store: MemoryStore) -> Iterator[Hub]:
     made.close()
 
 
-@pytest.fixture(autouse=True)
-def looked(monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """The topics of the store that a hub has looked at."""
-    topics: set[str] = set()
-
-    def noted(store: MemoryStore, topic: str) -> object:
-        value = pulse(store, topic)
-        topics.add(topic)
-        return value
-
-    monkeypatch.setattr(live, "pulse", noted)
-    return topics
-
-
 def a_run(name: str) -> RunDefinition:
     return RunDefinition(name, "t.W", "hash", settled=True)
 
@@ -66,8 +53,8 @@ async def next_topic(stream: AsyncIterator[str]) -> str:
     raise AssertionError("the stream ended")
 
 
-async def opened(hub: Hub, looked: set[str], *topics: str) -> AsyncGenerator[str, None]:
-    """A stream whose topics the hub has looked at once: from here on every change is told."""
+async def opened(hub: Hub, *topics: str) -> AsyncGenerator[str, None]:
+    """A stream that is ready: from here on every change is told."""
     state = SimpleNamespace(hub=hub, live_page_limit=live_page_limit(), sessions=None)
     ada = SimpleNamespace(caller=SimpleNamespace(name="ada"))
     request = Request(
@@ -78,18 +65,18 @@ async def opened(hub: Hub, looked: set[str], *topics: str) -> AsyncGenerator[str
             "state": {"client": ada, "session": ""},
         }
     )
-    looked.difference_update(topics)
     response = await live.events(request)
     assert isinstance(response, StreamingResponse)
     stream = cast("AsyncGenerator[str, None]", response.body_iterator)
-    assert "event: ready" in await anext(stream)
-    await asyncio.to_thread(eventually, lambda: looked.issuperset(topics))
+    async with asyncio.timeout(SECONDS):
+        while "event: ready" not in await anext(stream):
+            pass
     return stream
 
 
-def test_who_watches_is_told(hub: Hub, looked: set[str], store: MemoryStore) -> None:
+def test_who_watches_is_told(hub: Hub, store: MemoryStore) -> None:
     async def story() -> list[str]:
-        stream = await opened(hub, looked, "runs", "run:r1")
+        stream = await opened(hub, "runs", "run:r1")
         store.insert_run(a_run("r1"))
         received = [await next_topic(stream), await next_topic(stream)]
         store.save_log(LogDefinition("l", 0, "r1", message="hello"))
@@ -98,10 +85,10 @@ def test_who_watches_is_told(hub: Hub, looked: set[str], store: MemoryStore) -> 
     assert asyncio.run(story()) == ["run:r1", "runs", "run:r1"]
 
 
-def test_what_nobody_watches_is_not_looked_at(hub: Hub, looked: set[str], store: MemoryStore) -> None:
+def test_what_nobody_watches_is_not_looked_at(hub: Hub, store: MemoryStore) -> None:
     async def story() -> str:
-        first = await opened(hub, looked, "run:r1")
-        second = await opened(hub, looked, "run:r2")
+        first = await opened(hub, "run:r1")
+        second = await opened(hub, "run:r2")
         store.insert_run(a_run("r2"))
         told = await next_topic(second)
         await first.aclose()
@@ -110,30 +97,54 @@ def test_what_nobody_watches_is_not_looked_at(hub: Hub, looked: set[str], store:
     assert asyncio.run(story()) == "run:r2"
 
 
-def test_parts_add_watchers_of_their_own(hub: Hub, looked: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_add_watchers_of_their_own(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     value = 1
 
     def look(sources: Sources, subject: str) -> object:
-        seen = value
-        looked.add(f"part:{subject}")
-        return seen
+        return value
 
     monkeypatch.setitem(WATCHERS, "part", Watcher(look, every_ms=1))
 
     async def story() -> str:
         nonlocal value
-        stream = await opened(hub, looked, "part:x")
+        stream = await opened(hub, "part:x")
         value = 2
         return await next_topic(stream)
 
     assert asyncio.run(story()) == "part:x"
 
 
-def test_a_closed_hub_ends_its_streams(hub: Hub, looked: set[str]) -> None:
+def test_a_stream_is_ready_when_its_topics_were_looked_at(
+    hub: Hub, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the page asks for then is not older than what its changes are told against."""
+    value, may_look = 1, threading.Event()
+
+    def look(sources: Sources, subject: str) -> object:
+        may_look.wait(SECONDS)
+        return value
+
+    monkeypatch.setitem(WATCHERS, "part", Watcher(look, every_ms=1))
+
+    async def story() -> str:
+        nonlocal value
+        opening = asyncio.create_task(opened(hub, "part:x"))
+        await asyncio.wait([opening], timeout=0.2)
+        assert not opening.done()
+        value = 2
+        may_look.set()
+        stream = await opening
+        value = 3
+        return await next_topic(stream)
+
+    assert asyncio.run(story()) == "part:x"
+
+
+def test_a_closed_hub_ends_its_streams(hub: Hub) -> None:
     threads = newcomers("afl-live")
 
     async def story() -> list[str]:
-        stream = await opened(hub, looked, "runs")
+        stream = await opened(hub, "runs")
         assert threads() == ["afl-live"]
         await asyncio.to_thread(hub.close)
         async with asyncio.timeout(SECONDS):
@@ -143,15 +154,15 @@ def test_a_closed_hub_ends_its_streams(hub: Hub, looked: set[str]) -> None:
     assert threads() == []
 
 
-def test_a_thread_looks_only_while_somebody_watches(hub: Hub, looked: set[str]) -> None:
+def test_a_thread_looks_only_while_somebody_watches(hub: Hub) -> None:
     threads = newcomers("afl-live")
 
     async def story() -> None:
-        stream = await opened(hub, looked, "runs")
+        stream = await opened(hub, "runs")
         assert threads() == ["afl-live"]
         await stream.aclose()
         await asyncio.to_thread(eventually, lambda: threads() == [])
-        await opened(hub, looked, "runs")
+        await opened(hub, "runs")
 
     asyncio.run(story())
     assert hub.count_with([]) == 0
