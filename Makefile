@@ -74,21 +74,21 @@ types: $(DEV)  ## mypy --strict
 imports: $(DEV)  ## the floors: each imports only those below
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as main; main(["--no-logo"])'
 
-# Reads every file of tests once, so that pytest's processes find them compiled: each would do it for itself.
+# Reads every file of tests while mypy runs on the other core: `tests` then finds them compiled.
 # What cannot be read is told of by `tests`.
 collected: $(DEV)
 	@$(PY) -m pytest --collect-only -qq >/dev/null 2>&1 || true
 
 # More processes than cores: with three the cores were idle for three tenths of the time.
 tests: $(DEV)  ## pytest, against real servers started from wheels
-	@$(PY) -m pytest -n 4
+	@$(PY) -m pytest --processes 4
 
 # Types first: a unit test asks mypy as well, and finds what this one has stored.
 quick: $(DEV)  ## the fast part, for every change: lint, types, imports and unit tests, side by side
 	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types unit lint imports
 
 unit: $(DEV)
-	@$(PY) -m pytest -q -n 3 tests/unit
+	@$(PY) -m pytest -q --processes 3 tests/unit
 
 # What we run on, at the lowest versions that pyproject.toml allows; what only the tests need, at any. The test client of
 # the lowest Starlette needs httpx.
@@ -101,7 +101,7 @@ $(LOWEST): pyproject.toml | $(DEV)
 
 # Old versions on new ones are told of deprecations, which is not for us to fix.
 lowest: $(LOWEST)  ## unit and dashboard tests with the lowest versions that are allowed
-	@.venv-lowest/bin/python -m pytest -q -n 3 -W default::DeprecationWarning tests/unit tests/integration/dashboard
+	@.venv-lowest/bin/python -m pytest -q --processes 3 -W default::DeprecationWarning tests/unit tests/integration/dashboard
 
 chromium:  ## install Debian's Chromium, for the browser tests (about 15 s)
 	@.ci/chromium

@@ -29,11 +29,10 @@ from support.databases import (
     with_database,
 )
 from support.kept import KeptDatabases
+from support.parallel import ParallelRun, longest_first
 from support.properties import be_the_usual
-from support.scheduling import ByFile, longest_first
 from support.scratch import disk, keep_files_in_memory
 from support.servers import SessionServers
-from support.stillness import Stillness
 from support.timing import FixtureTimes, RunTimes
 from support.warm_processes import WarmSession, share_in_session
 
@@ -41,11 +40,14 @@ from afl.kernel import codec, redaction, telemetry
 from afl.runtime.sqlite_store import SqliteStore
 
 _SERVERS = pytest.StashKey[SessionServers]()
-_MESSAGE = "afl_servers"
 gc.disable()  # until all is collected, which makes much and drops little
 be_the_usual()  # before any test is read
 keep_files_in_memory()  # before any folder is made
 trust_one_authority()  # before any process is started
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--processes", type=int, default=1, help="run the tests in so many processes")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -56,14 +58,11 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"AFL_BROWSER=required, but these cannot run: {MISSING}")
     fixture_times = FixtureTimes()
     config.pluginmanager.register(fixture_times)
-    from_controller = getattr(config, "workerinput", None)
-    if from_controller is None:
-        config.pluginmanager.register(RunTimes(fixture_times))
-        config.stash[_SERVERS] = SessionServers.of_this_process()
-        config.pluginmanager.register(Stillness(seconds=900))
-    else:
-        config.stash[_SERVERS] = servers = SessionServers.from_controller(from_controller[_MESSAGE])
-        share_in_session(WarmSession(Path(f"{servers.folder}-warm"), servers.owner.pid))
+    config.pluginmanager.register(RunTimes(fixture_times), "afl-run-times")
+    config.stash[_SERVERS] = servers = SessionServers.of_this_process()
+    share_in_session(WarmSession(Path(f"{servers.folder}-warm"), servers.owner.pid))
+    if (processes := config.getoption("processes")) > 1:
+        config.pluginmanager.register(ParallelRun(processes, fixture_times))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -88,26 +87,13 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
-@pytest.hookimpl(optionalhook=True)
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
-    config.option.loadscopereorder = False
-    return ByFile(config, log)
-
-
-@pytest.hookimpl(optionalhook=True)
-def pytest_configure_node(node: Any) -> None:
-    """Called by xdist in the controller for each worker it starts."""
-    node.workerinput[_MESSAGE] = node.config.stash[_SERVERS].for_worker()
-
-
 def pytest_unconfigure(config: pytest.Config) -> None:
     servers = config.stash.get(_SERVERS, None)
-    if servers is not None and getattr(config, "workerinput", None) is None:
+    if servers is not None:
         servers.end()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Here and not beside the browser tests: xdist's controller, which prints, does not collect them."""
     if find_chromium() is None:
         terminalreporter.write_line(f"NOT RUN: {MISSING}", red=True, bold=True)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 from support.chromium import Chromium, find_chromium
+from support.parallel import PROCESS
 from support.warm_processes import WarmProcesses
 
 from browser.live_system import PRELOADED, LiveSystem
@@ -30,7 +31,7 @@ expect.set_options(timeout=_PATIENCE_MS)
 def live(tmp_path_factory: pytest.TempPathFactory, redis_url: str) -> Iterator[LiveSystem]:
     """The system that tests look at; what they change in it is their own."""
     # The pages read the default key prefix, so each worker needs a database of its own.
-    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    worker = int(os.environ.get(PROCESS, "0"))
     redis = f"{redis_url.rstrip('/').removesuffix('/0')}/{14 - worker % 4}"
     with WarmProcesses(*PRELOADED) as processes:
         system = LiveSystem(tmp_path_factory.mktemp("live"), processes, redis)

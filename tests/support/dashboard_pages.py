@@ -23,6 +23,7 @@ from afl.runtime.program.program import Program
 from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler import Handlers
 from support.dashboards import TOKENS, client_of, with_users
+from support.parallel import PROCESS
 
 MARKUP = "<script>alert('x')</script>"
 _TAG = re.compile(r"<[^>]*>")
@@ -108,7 +109,7 @@ def _of_role(client: TestClient, role: Role) -> TestClient:
 
 def own_redis(url: str) -> str:
     """A database of the Redis server that only this worker uses: the desk's key prefix is always the same."""
-    worker = os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")
+    worker = os.environ.get(PROCESS, "0")
     return f"{url.rpartition('/')[0]}/{8 + int(worker) % 8}"
 
 

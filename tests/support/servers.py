@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 from uuid import uuid4
 
 from afl.devstack import ProcessMark, Stack
@@ -13,7 +12,7 @@ from afl.devstack import ProcessMark, Stack
 
 @dataclass(frozen=True)
 class SessionServers:
-    """The folder of the session's servers and the process they die with: the controller, not a worker."""
+    """The folder of the session's servers and the process they die with."""
 
     folder: str
     owner: ProcessMark
@@ -22,14 +21,6 @@ class SessionServers:
     def of_this_process(cls) -> SessionServers:
         # Directly under the system's temporary folder: a path of pytest's own is long and kept after the run.
         return cls(f"{tempfile.gettempdir()}/afl-test-{uuid4().hex[:12]}", ProcessMark.current())
-
-    @classmethod
-    def from_controller(cls, message: dict[str, Any]) -> SessionServers:
-        return cls(message["folder"], ProcessMark(**message["owner"]))
-
-    def for_worker(self) -> dict[str, Any]:
-        """Plain data, as xdist sends nothing else."""
-        return asdict(self)
 
     def url(self, service: str) -> str:
         """The URL from the environment when one is given, else that of a server started here."""

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-_OUTPUT = "fixture_seconds"
 _SHOWN = 20
 
 
@@ -46,31 +45,23 @@ class FixtureTimes:
             self.seconds[fixturedef.argname] += now - self._mark
         self._mark = now
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        output = getattr(session.config, "workeroutput", None)
-        if output is not None:
-            output[_OUTPUT] = dict(self.seconds)
+    def add(self, seconds: dict[str, float]) -> None:
+        """Those of another process, too."""
+        for name, value in seconds.items():
+            self.seconds[name] += value
 
 
 @dataclass(eq=False)
 class RunTimes:
     """Collects the times of all worker processes and prints them at the end."""
 
-    own: FixtureTimes
+    fixtures: FixtureTimes
     tests: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    fixtures: dict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         self.tests[report.nodeid] += report.duration
 
-    @pytest.hookimpl(optionalhook=True)
-    def pytest_testnodedown(self, node: Any) -> None:
-        """Called by xdist when a worker process has ended."""
-        self._add(getattr(node, "workeroutput", {}).get(_OUTPUT, {}))
-
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        self._add(self.own.seconds)
         if len(self.tests) < _SHOWN:
             return
         by_directory: dict[str, float] = defaultdict(float)
@@ -86,11 +77,7 @@ class RunTimes:
         write("directories")
         _table(write, ((s, f"{name} ({counts[name]} tests)") for s, name in _largest(by_directory)))
         write("fixtures")
-        _table(write, _largest(self.fixtures))
-
-    def _add(self, seconds: dict[str, float]) -> None:
-        for name, value in seconds.items():
-            self.fixtures[name] += value
+        _table(write, _largest(self.fixtures.seconds))
 
 
 def _largest(seconds: dict[str, float]) -> list[tuple[float, str]]:

@@ -141,10 +141,10 @@ class Warm:
 
 
 class WarmSession(NamedTuple):
-    """One parent for all workers of a test session; it ends with the controller, whose process id this is."""
+    """One parent for all processes of a test session; it ends with the first of them, whose process id this is."""
 
     folder: Path
-    controller: int
+    first: int
 
     def address(self) -> str:
         """Where the parent listens. Whoever asks first starts it."""
@@ -157,9 +157,9 @@ class WarmSession(NamedTuple):
         return str(socket_path)
 
     def _start(self, address: str) -> None:
-        """Not as a Popen, which its worker would have to wait for."""
+        """Not as a Popen, which its process would have to wait for."""
         reading, writing = os.pipe()
-        command = [sys.executable, _PARENT, address, "--until", str(self.controller)]
+        command = [sys.executable, _PARENT, address, "--until", str(self.first)]
         files = [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0), (os.POSIX_SPAWN_DUP2, writing, 1)]
         os.posix_spawn(sys.executable, command, environment(), file_actions=files)
         os.close(writing)
