@@ -12,7 +12,7 @@ from pymongo.results import UpdateResult
 
 from afl.runtime.entities import TaskState
 from afl.runtime.mongo_store import MongoStore
-from afl.runtime.stores.mongo.connection import Client, Connection, Document, TransactionWork, Work
+from afl.runtime.stores.mongo.connection import Client, Connection, Document, Work
 from support.lives import Death, Lifespan
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class MortalConnection(Connection):
         self._life.go_on()
         return super().call(lambda database: work(cast(Database[Document], _Writes(database, self._life))))
 
-    def transaction(self, work: TransactionWork[T]) -> T:
+    def transaction(self, work: Work[T]) -> T:
         return self._life.write(lambda: super(MortalConnection, self).transaction(work))
 
 

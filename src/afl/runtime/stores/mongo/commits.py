@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError, StoreConflict
@@ -110,60 +109,58 @@ class _Writes:
             elif task["hold"] == TaskHold.TIMER and not task["deadline"]:
                 task["deadline"] = ticket.now + task["timeout_ms"]
 
-    def apply(self, database: Database[Document], session: ClientSession) -> None:
+    def apply(self, database: Database[Document]) -> None:
         """Write it all; the fences come first."""
         if self._run is not None:
-            self._write_run(database, session, self._run)
+            self._write_run(database, self._run)
         for child, document in zip(self._children, self._child_documents, strict=True):
-            _write_child(database, session, child, document)
+            _write_child(database, child, document)
         if self._held:
-            closed = database.tasks.bulk_write(self._held, session=session)
+            closed = database.tasks.bulk_write(self._held)
             if closed.matched_count != len(self._held):
                 raise FencedError("a task to be closed is no longer held; nothing was written")
         consumed = [DeleteMany({"uuid": {"$in": self._consumed}})] if self._consumed else []
-        _write(database, session, "steps", [*map(InsertOne, self._steps), *self._old_steps])
-        _write(database, session, "events", [*consumed, *map(InsertOne, self._events), *self._old_events])
-        _write(database, session, "tasks", [*map(InsertOne, self._tasks), *self._unheld])
-        _write(database, session, "published", self._published)
+        _write(database, "steps", [*map(InsertOne, self._steps), *self._old_steps])
+        _write(database, "events", [*consumed, *map(InsertOne, self._events), *self._old_events])
+        _write(database, "tasks", [*map(InsertOne, self._tasks), *self._unheld])
+        _write(database, "published", self._published)
         if self._history and self._run is not None:
-            append_history(database, session, self._run.workflow_id, self._history)
-        append_logs(database, session, self._logs)
-        write_attempts(database, session, self._attempts)
+            append_history(database, self._run.workflow_id, self._history)
+        append_logs(database, self._logs)
+        write_attempts(database, self._attempts)
         for step_id in self._removed:
-            _remove(database, session, step_id)
+            _remove(database, step_id)
 
-    def _write_run(self, database: Database[Document], session: ClientSession, run: RunDefinition) -> None:
+    def _write_run(self, database: Database[Document], run: RunDefinition) -> None:
         held = lease(self._run_lease_ms) if run.owner else 0
         change = [{"$set": {**literal(self._run_fields), "lease_until": held}}]
         if self._new_run:
             # The query fits no stored run, so this inserts, or is refused as a conflict.
             absent = {"uuid": run.workflow_id, "epoch": {"$exists": False}}
-            database.runs.update_one(absent, change, upsert=True, session=session)
+            database.runs.update_one(absent, change, upsert=True)
         else:
             query = {"uuid": run.workflow_id, "epoch": run.epoch}
-            if not database.runs.update_one(query, change, session=session).matched_count:
+            if not database.runs.update_one(query, change).matched_count:
                 raise FencedError(
                     f"run {run.workflow_id} was taken over by another evaluator; nothing was written"
                 )
         if run.is_over and run.runner_id:
             end = runner_end(run.state, run.ended, run.workflow_id)
-            database.runners.update_one({"uuid": run.runner_id}, end, session=session)
+            database.runners.update_one({"uuid": run.runner_id}, end)
 
 
-def _write_child(
-    database: Database[Document], session: ClientSession, run: RunDefinition, document: Document
-) -> None:
+def _write_child(database: Database[Document], run: RunDefinition, document: Document) -> None:
     """Insert a child run; one that the same step started before stays, and its parent is to be told again."""
-    stored = database.runs.find_one({"uuid": run.workflow_id}, {"parent_step": 1}, session=session)
+    stored = database.runs.find_one({"uuid": run.workflow_id}, {"parent_step": 1})
     if stored is None:
-        database.runs.insert_one(document, session=session)
+        database.runs.insert_one(document)
     elif stored.get("parent_step") != run.parent_step:
         raise FencedError(
             f"the id {run.workflow_id} of a child run is that of another run; nothing was written"
         )
     else:
         told = {"$set": {"parent_told": run.parent_told}}
-        database.runs.update_one({"uuid": run.workflow_id}, told, session=session)
+        database.runs.update_one({"uuid": run.workflow_id}, told)
 
 
 def runner_end(state: str, ended: int, workflow_id: str) -> list[Document]:
@@ -172,21 +169,21 @@ def runner_end(state: str, ended: int, workflow_id: str) -> list[Document]:
     return [{"$set": {**fields, "duration": {"$subtract": [ended, "$start_time"]}}}]
 
 
-def _write(database: Database[Document], session: ClientSession, collection: str, writes: list[Any]) -> None:
+def _write(database: Database[Document], collection: str, writes: list[Any]) -> None:
     if writes:
-        database[collection].bulk_write(writes, session=session)
+        database[collection].bulk_write(writes)
 
 
-def _remove(database: Database[Document], session: ClientSession, step_id: StepId) -> None:
+def _remove(database: Database[Document], step_id: StepId) -> None:
     first, beyond = subtree(step_id)
     inside = {"$gte": first, "$lt": beyond}
     told: Document = {"step_id": inside, "hold": {"$ne": TaskHold.ELSEWHERE}}
-    tasks = [each["uuid"] for each in database.tasks.find(told, {"uuid": 1}, session=session)]
+    tasks = [each["uuid"] for each in database.tasks.find(told, {"uuid": 1})]
     if tasks:
-        database.attempts.delete_many({"task_id": {"$in": tasks}}, session=session)
-        database.tasks.delete_many({"uuid": {"$in": tasks}}, session=session)
-    database.events.delete_many({"step_id": inside}, session=session)
-    database.steps.delete_many({"uuid": inside}, session=session)
+        database.attempts.delete_many({"task_id": {"$in": tasks}})
+        database.tasks.delete_many({"uuid": {"$in": tasks}})
+    database.events.delete_many({"step_id": inside})
+    database.steps.delete_many({"uuid": inside})
 
 
 def _refuse_concurrency(changes: IterationChanges) -> None:

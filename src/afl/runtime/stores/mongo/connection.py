@@ -91,7 +91,6 @@ T = TypeVar("T")
 Document = dict[str, Any]
 Client = MongoClient[Document]
 Work = Callable[[Database[Document]], T]
-TransactionWork = Callable[[Database[Document], ClientSession], T]
 
 NOW: Document = {"$toLong": "$$NOW"}
 _MAJORITY = WriteConcern("majority")
@@ -225,7 +224,7 @@ class Connection:
         except StoreConflict:
             return self.call(work)
 
-    def transaction(self, work: TransactionWork[T]) -> T:
+    def transaction(self, work: Work[T]) -> T:
         """A transaction, tried again while others write to the same documents; any exception undoes it."""
         deadline = time.monotonic() + _PATIENCE_SECONDS
         for delay in _BACKOFF.delays(self._random):
@@ -237,11 +236,15 @@ class Connection:
             time.sleep(delay)
         raise AssertionError("the delays have no end")
 
-    def _attempt(self, work: TransactionWork[T]) -> T:
-        database = self._database()
-        with database.client.start_session() as session:  # its end undoes what is not committed
+    def _attempt(self, work: Work[T]) -> T:
+        client = self._here().client
+        # The transaction alone says what is read and acknowledged: its statements must not say it again.
+        database = client.get_database(
+            self.name, _OPTIONS, ReadPreference.PRIMARY, WriteConcern(), ReadConcern()
+        )
+        with client.start_session().bind() as session:  # its end undoes what is not committed
             session.start_transaction(ReadConcern("snapshot"), _MAJORITY)
-            result = work(database, session)
+            result = work(database)
             self._commit(session)
             return result
 

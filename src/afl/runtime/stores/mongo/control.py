@@ -6,7 +6,6 @@ That a run is paused stands on each of its open tasks too: one that comes back f
 from __future__ import annotations
 
 from pymongo import ReturnDocument
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
@@ -42,15 +41,15 @@ class ControlCollection(Collections):
     """The ControlStore protocol."""
 
     def pause_run(self, workflow_id: WorkflowId, reason: str) -> bool:
-        def pause(database: Database[Document], session: ClientSession) -> bool:
+        def pause(database: Database[Document]) -> bool:
             fields = {"state": RunnerState.PAUSED, "reason": reason, "updated": wall_ms()}
-            run = _change(database, session, workflow_id, _GOES_ON, {**literal(fields), **_LET_GO})
+            run = _change(database, workflow_id, _GOES_ON, {**literal(fields), **_LET_GO})
             if run is None:
                 return False
             open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
-            database.tasks.update_many(open_tasks, [{"$set": _paused()}], session=session)
-            _follow(database, session, run)
-            append_run_event(database, session, workflow_id, HistoryKind.RUN_PAUSED, reason)
+            database.tasks.update_many(open_tasks, [{"$set": _paused()}])
+            _follow(database, run)
+            append_run_event(database, workflow_id, HistoryKind.RUN_PAUSED, reason)
             return True
 
         paused = self.connection.transaction(pause)
@@ -59,16 +58,16 @@ class ControlCollection(Collections):
         return paused
 
     def unpause_run(self, workflow_id: WorkflowId) -> bool:
-        def unpause(database: Database[Document], session: ClientSession) -> set[str] | None:
+        def unpause(database: Database[Document]) -> set[str] | None:
             fields = {**literal({"reason": "", "updated": wall_ms()}), "state": _WHERE_IT_STOOD}
-            run = _change(database, session, workflow_id, [RunnerState.PAUSED], fields)
+            run = _change(database, workflow_id, [RunnerState.PAUSED], fields)
             if run is None:
                 return None
             held = {"workflow_id": workflow_id, "paused": True}
-            lists: list[str] = database.tasks.distinct("task_list_name", held, session=session)
-            database.tasks.update_many(held, [{"$set": _going_on()}], session=session)
-            _follow(database, session, run)
-            append_run_event(database, session, workflow_id, HistoryKind.RUN_RESUMED)
+            lists: list[str] = database.tasks.distinct("task_list_name", held)
+            database.tasks.update_many(held, [{"$set": _going_on()}])
+            _follow(database, run)
+            append_run_event(database, workflow_id, HistoryKind.RUN_RESUMED)
             return set(lists)
 
         lists = self.connection.transaction(unpause)
@@ -79,7 +78,7 @@ class ControlCollection(Collections):
     def cancel_run(self, workflow_id: WorkflowId, reason: str) -> bool:
         error = {"message": reason, "error_type": "Canceled"}
 
-        def cancel(database: Database[Document], session: ClientSession) -> bool:
+        def cancel(database: Database[Document]) -> bool:
             now = wall_ms()
             fields = {
                 "state": RunnerState.CANCELED,
@@ -90,7 +89,7 @@ class ControlCollection(Collections):
                 "unindexed": True,
             }
             going = [*_GOES_ON, RunnerState.PAUSED]
-            run = _change(database, session, workflow_id, going, {**literal(fields), **_LET_GO})
+            run = _change(database, workflow_id, going, {**literal(fields), **_LET_GO})
             if run is None:
                 return False
             canceled = {
@@ -98,22 +97,18 @@ class ControlCollection(Collections):
                 "hold": _CANCELED,
             }
             open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
-            running = database.tasks.find({**open_tasks, "state": TaskState.RUNNING}, session=session)
+            running = database.tasks.find({**open_tasks, "state": TaskState.RUNNING})
             attempts = [
                 attempt_of(task_from(each), AttemptOutcome.CANCELED, ended=now, error=reason)
                 for each in running
             ]
-            write_attempts(database, session, attempts)
-            database.tasks.update_many(
-                open_tasks, [{"$set": {**canceled, "epoch": counted("epoch")}}], session=session
-            )
-            database.events.delete_many(
-                {"workflow_id": workflow_id, "event_type": STEP_CONTINUE}, session=session
-            )
+            write_attempts(database, attempts)
+            database.tasks.update_many(open_tasks, [{"$set": {**canceled, "epoch": counted("epoch")}}])
+            database.events.delete_many({"workflow_id": workflow_id, "event_type": STEP_CONTINUE})
             if run["runner_id"]:
                 end = runner_end(RunnerState.CANCELED, now, workflow_id)
-                database.runners.update_one({"uuid": run["runner_id"]}, end, session=session)
-            append_run_event(database, session, workflow_id, HistoryKind.RUN_CANCELED, reason)
+                database.runners.update_one({"uuid": run["runner_id"]}, end)
+            append_run_event(database, workflow_id, HistoryKind.RUN_CANCELED, reason)
             return True
 
         canceled = self.connection.transaction(cancel)
@@ -124,7 +119,6 @@ class ControlCollection(Collections):
 
 def _change(
     database: Database[Document],
-    session: ClientSession,
     workflow_id: str,
     states: list[str],
     fields: Document,
@@ -135,15 +129,14 @@ def _change(
         [{"$set": fields}],
         projection={"runner_id": 1, "state": 1},
         return_document=ReturnDocument.AFTER,
-        session=session,
     )
 
 
-def _follow(database: Database[Document], session: ClientSession, run: Document) -> None:
+def _follow(database: Database[Document], run: Document) -> None:
     """The runner record follows the state of its run."""
     if run["runner_id"]:
         change = {"$set": {"state": run["state"]}}
-        database.runners.update_one({"uuid": run["runner_id"]}, change, session=session)
+        database.runners.update_one({"uuid": run["runner_id"]}, change)
 
 
 def _paused() -> Document:

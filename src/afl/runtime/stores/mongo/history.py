@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
@@ -30,22 +29,18 @@ class HistoryCollection(Collections):
         return [(each["number"], history_from(each["events"])) for each in found]
 
 
-def append_history(
-    database: Database[Document], session: ClientSession, workflow_id: str, events: str
-) -> None:
+def append_history(database: Database[Document], workflow_id: str, events: str) -> None:
     """Append what happened, in a transaction that has written the run's document, and so is alone with it."""
     of_run = {"workflow_id": workflow_id}
-    last = database.history.find_one(of_run, {"number": 1}, sort=[("number", -1)], session=session)
+    last = database.history.find_one(of_run, {"number": 1}, sort=[("number", -1)])
     number = 1 if last is None else last["number"] + 1
-    database.history.insert_one({**of_run, "number": number, "events": events}, session=session)
+    database.history.insert_one({**of_run, "number": number, "events": events})
     if number % TRIM_EVERY == 0:
         old = {**of_run, "number": {"$lte": number - KEPT_COMMITS}}
-        database.history.delete_many(old, session=session)
+        database.history.delete_many(old)
 
 
-def append_run_event(
-    database: Database[Document], session: ClientSession, workflow_id: str, kind: str, reason: str = ""
-) -> None:
+def append_run_event(database: Database[Document], workflow_id: str, kind: str, reason: str = "") -> None:
     """Append that something happened to the run itself."""
     event = HistoryEvent(kind, wall_ms(), detail=reason[:LONGEST_DETAIL])
-    append_history(database, session, workflow_id, history_text([event]))
+    append_history(database, workflow_id, history_text([event]))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 from pymongo.errors import OperationFailure
 
@@ -213,11 +212,11 @@ class InspectionCollection(LockCollection):
             return is_received(self, self.notifier, other, timeout)
 
     def find_orphans(self, examples: int = 3) -> list[Orphans]:
-        def look(database: Database[Document], session: ClientSession) -> list[Orphans]:
+        def look(database: Database[Document]) -> list[Orphans]:
             found: list[Orphans] = []
             for kind, reference in _REFERENCES.items():
                 stages = _stages(reference, examples)
-                (told,) = database[reference.collection].aggregate(stages, session=session)
+                (told,) = database[reference.collection].aggregate(stages)
                 found += [
                     Orphans(kind, each["count"], [some["uuid"] for some in told["some"]])
                     for each in told["all"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
@@ -130,10 +129,10 @@ class LeaseCollection(Collections):
     def _end_attempt(self, expected: Document, change: Document, attempt: AttemptDefinition | None) -> bool:
         """Change the one task that fits, and store its attempt; False if none fits."""
 
-        def end(database: Database[Document], session: ClientSession) -> bool:
-            if not database.tasks.update_one(expected, [{"$set": change}], session=session).matched_count:
+        def end(database: Database[Document]) -> bool:
+            if not database.tasks.update_one(expected, [{"$set": change}]).matched_count:
                 return False
-            write_attempts(database, session, [] if attempt is None else [attempt])
+            write_attempts(database, [] if attempt is None else [attempt])
             return True
 
         return self.connection.transaction(end)
@@ -187,11 +186,11 @@ class LeaseCollection(Collections):
         if self._one("tasks", held, projection={"uuid": 1}) is None:
             return 0
 
-        def free(database: Database[Document], session: ClientSession) -> list[TaskDefinition]:
-            tasks = [task_from(each) for each in database.tasks.find(held, session=session)]
+        def free(database: Database[Document]) -> list[TaskDefinition]:
+            tasks = [task_from(each) for each in database.tasks.find(held)]
             these = {"uuid": {"$in": [task.uuid for task in tasks]}}
-            database.tasks.update_many(these, [{"$set": change}], session=session)
-            write_attempts(database, session, [self._ended(task, outcome) for task in tasks if outcome])
+            database.tasks.update_many(these, [{"$set": change}])
+            write_attempts(database, [self._ended(task, outcome) for task in tasks if outcome])
             return tasks
 
         freed = self.connection.transaction(free)

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pymongo import InsertOne, UpdateOne
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.runtime.entities import AttemptDefinition, TaskDefinition, TaskState, ended_attempts
@@ -36,21 +35,21 @@ class OutcomeCollection(Collections):
             return []
         writes = [_Writes.of(outcome) for outcome in outcomes]
 
-        def finish(database: Database[Document], session: ClientSession) -> list[bool]:
-            accepted = _accepted(database, session, outcomes)
+        def finish(database: Database[Document]) -> list[bool]:
+            accepted = _accepted(database, outcomes)
             chosen = [each for each, good in zip(writes, accepted, strict=True) if good]
             if chosen:
-                database.steps.bulk_write([each.step for each in chosen], session=session)
-                database.events.bulk_write([each.mark for each in chosen], session=session)
+                database.steps.bulk_write([each.step for each in chosen])
+                database.events.bulk_write([each.mark for each in chosen])
                 if signals := [one for each in chosen for one in each.signals]:
-                    database.signals.bulk_write(signals, session=session)
+                    database.signals.bulk_write(signals)
                 if tasks := [one for each in chosen for one in each.tasks]:
-                    database.tasks.bulk_write(tasks, session=session)
-                append_logs(database, session, [log for each in chosen for log in each.logs])
-                write_attempts(database, session, [one for each in chosen for one in each.attempts])
+                    database.tasks.bulk_write(tasks)
+                append_logs(database, [log for each in chosen for log in each.logs])
+                write_attempts(database, [one for each in chosen for one in each.attempts])
                 if told := [each.child for each in chosen if each.child]:
                     known = {"$set": {"parent_told": 1}}
-                    database.runs.update_many({"uuid": {"$in": told}}, known, session=session)
+                    database.runs.update_many({"uuid": {"$in": told}}, known)
             return accepted
 
         finished = self.connection.transaction(finish)
@@ -73,14 +72,14 @@ class OutcomeCollection(Collections):
             return []
         writes = [closing(task) for task in tasks]
 
-        def close(database: Database[Document], session: ClientSession) -> list[bool]:
-            stored = _found(database, session, "tasks", [each.uuid for each in tasks], *_CLAIM)
+        def close(database: Database[Document]) -> list[bool]:
+            stored = _found(database, "tasks", [each.uuid for each in tasks], *_CLAIM)
             held = [_is_held(task, stored) for task in tasks]
             chosen = [write for write, good in zip(writes, held, strict=True) if good]
             if chosen:
-                database.tasks.bulk_write(chosen, session=session)
+                database.tasks.bulk_write(chosen)
                 closed = [task for task, good in zip(tasks, held, strict=True) if good]
-                write_attempts(database, session, ended_attempts(closed))
+                write_attempts(database, ended_attempts(closed))
             return held
 
         return self.connection.transaction(close)
@@ -154,24 +153,22 @@ def _ending(task: TaskDefinition) -> Document:
     }
 
 
-def _accepted(
-    database: Database[Document], session: ClientSession, outcomes: Sequence[Outcome]
-) -> list[bool]:
+def _accepted(database: Database[Document], outcomes: Sequence[Outcome]) -> list[bool]:
     """Which outcomes are still wanted: the step waits, nobody else ended its work, and the claim is held."""
     marks = [mark_of(each).id for each in outcomes]
-    steps = _found(database, session, "steps", [each.step.id for each in outcomes], "state")
-    ended = _found(database, session, "events", marks, "state")
+    steps = _found(database, "steps", [each.step.id for each in outcomes], "state")
+    ended = _found(database, "events", marks, "state")
     claims = [
         each.task.uuid for each in outcomes if each.task is not None and (each.task.owner or each.elsewhere)
     ]
-    tasks = _found(database, session, "tasks", claims, *_CLAIM)
+    tasks = _found(database, "tasks", claims, *_CLAIM)
     accepted = []
     received: set[tuple[str, str]] = set()
     for outcome, mark in zip(outcomes, marks, strict=True):
         waiting = steps.get(outcome.step.id, {}).get("state") == StepState.EVENT_TRANSMIT
         good = waiting and mark not in ended and _is_there(outcome, tasks)
         signal = (outcome.step.workflow_id, outcome.signal_id)
-        good = good and signal not in received and _is_unreceived(database, session, outcome)
+        good = good and signal not in received and _is_unreceived(database, outcome)
         if good:
             ended[mark] = {}  # a second outcome for it in the same call comes late
             received |= {signal} if outcome.signal_id else set()
@@ -186,11 +183,11 @@ def _is_there(outcome: Outcome, tasks: dict[str, Document]) -> bool:
     return all(stored.get(name) == value for name, value in expected.items())
 
 
-def _is_unreceived(database: Database[Document], session: ClientSession, outcome: Outcome) -> bool:
+def _is_unreceived(database: Database[Document], outcome: Outcome) -> bool:
     if not outcome.signal_id:
         return True
     signal = {"workflow_id": outcome.step.workflow_id, "id": outcome.signal_id, "task_id": ""}
-    return database.signals.find_one(signal, {"_id": 1}, session=session) is not None
+    return database.signals.find_one(signal, {"_id": 1}) is not None
 
 
 def _is_held(task: TaskDefinition | None, tasks: dict[str, Document]) -> bool:
@@ -202,10 +199,10 @@ def _is_held(task: TaskDefinition | None, tasks: dict[str, Document]) -> bool:
 
 
 def _found(
-    database: Database[Document], session: ClientSession, collection: str, ids: Sequence[str], *fields: str
+    database: Database[Document], collection: str, ids: Sequence[str], *fields: str
 ) -> dict[str, Document]:
     if not ids:
         return {}
     shown = {"uuid": 1, **dict.fromkeys(fields, 1)}
-    found = database[collection].find({"uuid": {"$in": ids}}, shown, session=session)
+    found = database[collection].find({"uuid": {"$in": ids}}, shown)
     return {each["uuid"]: each for each in found}

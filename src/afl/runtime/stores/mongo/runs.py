@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pymongo import ReturnDocument
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
@@ -213,16 +212,16 @@ class ChildRunCollection(Collections):
         return self.connection.call(look)[:limit]
 
     def parent_told(self, child: RunDefinition) -> bool:
-        def tell(database: Database[Document], session: ClientSession) -> bool:
+        def tell(database: Database[Document]) -> bool:
             waits = {
                 "step_id": child.parent_step,
                 "state": TaskState.PENDING,
                 "via": child_via(child.workflow_id),
             }
-            if database.tasks.find_one(waits, {"uuid": 1}, session=session) is not None:
+            if database.tasks.find_one(waits, {"uuid": 1}) is not None:
                 return False
             untold = {"uuid": child.workflow_id, "parent_told": 0}
-            told = database.runs.update_one(untold, {"$set": {"parent_told": 1}}, session=session)
+            told = database.runs.update_one(untold, {"$set": {"parent_told": 1}})
             return told.modified_count == 1
 
         return self.connection.transaction(tell)

@@ -8,7 +8,6 @@ from dataclasses import asdict
 from typing import Any
 
 from pymongo import ReturnDocument
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.ids import random_id
@@ -237,7 +236,7 @@ class LogCollection(Collections):
     def save_logs(self, logs: Sequence[LogDefinition]) -> None:
         documents = [log_document(log) for log in logs]
         if documents:
-            self.connection.transaction(lambda db, session: append_logs(db, session, documents))
+            self.connection.transaction(lambda db: append_logs(db, documents))
             self._notify(logs_topic(log.runner_id) for log in logs)
 
     def get_logs_by_runner(self, runner_id: str) -> list[LogDefinition]:
@@ -274,7 +273,7 @@ def counter_key(runner_id: str) -> str:
     return f"logs:{runner_id}"
 
 
-def append_logs(database: Database[Document], session: ClientSession, documents: list[Document]) -> None:
+def append_logs(database: Database[Document], documents: list[Document]) -> None:
     """Append entries, each behind all that its runner has."""
     by_runner: dict[str, list[Document]] = {}
     for document in documents:
@@ -285,10 +284,9 @@ def append_logs(database: Database[Document], session: ClientSession, documents:
             {"$inc": {"seq": len(entries)}},
             upsert=True,
             return_document=ReturnDocument.AFTER,
-            session=session,
         )
         assert counter is not None  # an upsert leaves a document in any case
         for position, entry in enumerate(entries, counter["seq"] - len(entries) + 1):
             entry["seq"] = position
     if documents:
-        database.logs.insert_many(documents, session=session)
+        database.logs.insert_many(documents)

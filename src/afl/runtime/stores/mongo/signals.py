@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.runtime.entities import RunnerState, SignalDefinition, TaskDefinition, TaskHold, TaskState
@@ -24,23 +23,18 @@ class SignalCollection(Collections):
         document["value"] = map_value(signal.value, f"the value of signal {signal.name}")
         document["seq"] = self.connection.ticket(1).first
 
-        def add(database: Database[Document], session: ClientSession) -> SignalStored:
+        def add(database: Database[Document]) -> SignalStored:
             run = {"uuid": signal.workflow_id}
-            if database.signals.find_one(_key(signal.workflow_id, signal.id), {"_id": 1}, session=session):
+            if database.signals.find_one(_key(signal.workflow_id, signal.id), {"_id": 1}):
                 return SignalStored.DUPLICATE
             # Written, so that the run does not end meanwhile, and that two signals are not counted at once.
-            going = database.runs.update_one(
-                {**run, "state": {"$in": _GOES_ON}}, {"$inc": {"signals": 1}}, session=session
-            )
+            going = database.runs.update_one({**run, "state": {"$in": _GOES_ON}}, {"$inc": {"signals": 1}})
             if not going.matched_count:
                 return SignalStored.OVER
             unreceived = {"workflow_id": signal.workflow_id, "name": signal.name, "task_id": ""}
-            if (
-                database.signals.count_documents(unreceived, limit=MOST_UNRECEIVED, session=session)
-                >= MOST_UNRECEIVED
-            ):
+            if database.signals.count_documents(unreceived, limit=MOST_UNRECEIVED) >= MOST_UNRECEIVED:
                 return SignalStored.FULL
-            database.signals.insert_one({**document}, session=session)
+            database.signals.insert_one({**document})
             return SignalStored.STORED
 
         return self.connection.transaction(add)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from pymongo import UpdateOne
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel import codec
@@ -75,11 +74,9 @@ class StepCollection(Collections):
             return
         word = event_document(mark)
 
-        def save(database: Database[Document], session: ClientSession) -> None:
-            database.steps.replace_one({"uuid": step.id}, document, upsert=True, session=session)
-            database.events.update_one(
-                {"uuid": mark.id}, {"$setOnInsert": word}, upsert=True, session=session
-            )
+        def save(database: Database[Document]) -> None:
+            database.steps.replace_one({"uuid": step.id}, document, upsert=True)
+            database.events.update_one({"uuid": mark.id}, {"$setOnInsert": word}, upsert=True)
 
         self.connection.transaction(save)
         self._notify([RUNS_TOPIC])

@@ -8,7 +8,6 @@ from dataclasses import asdict, fields
 from typing import Any
 
 from pymongo import UpdateOne
-from pymongo.client_session import ClientSession
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
@@ -267,18 +266,16 @@ class AttemptCollection(Collections):
         return in_order(AttemptDefinition(**{name: each[name] for name in _FIELDS}) for each in found)
 
 
-def write_attempts(
-    database: Database[Document], session: ClientSession, attempts: list[AttemptDefinition]
-) -> None:
+def write_attempts(database: Database[Document], attempts: list[AttemptDefinition]) -> None:
     """Store attempts that ended, and what the logs of their runs say of them; of many keep the first and the newest."""
     if not attempts:
         return
-    database.attempts.bulk_write([_insertion(each) for each in attempts], session=session)
+    database.attempts.bulk_write([_insertion(each) for each in attempts])
     for each in attempts:
         if each.number > KEPT_ATTEMPTS + 1:
             old = {"$gt": 1, "$lte": each.number - KEPT_ATTEMPTS}
-            database.attempts.delete_many({"task_id": each.task_id, "number": old}, session=session)
-    append_logs(database, session, [log_document(log) for log in failure_logs(attempts)])
+            database.attempts.delete_many({"task_id": each.task_id, "number": old})
+    append_logs(database, [log_document(log) for log in failure_logs(attempts)])
 
 
 def _insertion(attempt: AttemptDefinition) -> UpdateOne:
