@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from afl.runtime.entities import LogDefinition, RunDefinition, TaskDefinition
+from afl.runtime.entities import (
+    AttemptDefinition,
+    LogDefinition,
+    RunDefinition,
+    RunnerState,
+    TaskDefinition,
+    TaskHold,
+    TaskState,
+)
 from afl.runtime.persistence.history import HistoryEvent
+from afl.runtime.persistence.topics import (
+    ELSEWHERE_TOPIC,
+    RUNS_TOPIC,
+    history_topic,
+    logs_topic,
+    run_topic,
+    tasks_topic,
+)
 from afl.runtime.step import StepDefinition
 from afl.runtime.types import EventId, StepId, WorkflowId
 
@@ -136,6 +153,30 @@ class IterationChanges:
     def step_count(self) -> int:
         """How many steps are to be written."""
         return len(self.created_steps) + len(self.updated_steps)
+
+    def topics(self, attempts: Sequence[AttemptDefinition]) -> set[str]:
+        """The topics that a commit of them notifies, which ends these attempts.
+
+        Those of a task with a concurrency key follow when it is promoted.
+        """
+        free = (t for t in self.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
+        topics = {
+            ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)
+            for task in free
+            if task.hold != TaskHold.TIMER
+        }
+        if self.created_runs:
+            topics.add(RUNS_TOPIC)
+        topics.update(logs_topic(each.workflow_id) for each in attempts if each.is_unsuccessful)
+        topics.update(logs_topic(log.runner_id) for log in self.logs)
+        run = self.run
+        if run is not None and self.history:
+            topics.add(history_topic(run.workflow_id))
+        if run is not None and (run.is_over or run.state == RunnerState.PAUSED):
+            topics.add(run_topic(run.workflow_id))
+        elif run is not None and not run.owner and not run.settled:
+            topics.add(RUNS_TOPIC)
+        return topics
 
     def clear(self) -> None:
         """Forget everything, after a commit."""

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
 from typing import Any, ClassVar
 
 from pymongo import ASCENDING, DESCENDING, IndexModel
 from pymongo.database import Database
 
-from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
-from afl.kernel.notify import Notifier, Subscription
+from afl.kernel.notify import Notifier
 from afl.runtime.entities import TaskHold, TaskState
 from afl.runtime.persistence.changes import STEP_CONTINUE
 from afl.runtime.stores.mongo.connection import NOW, Connection, Document, open_notifier_of
+from afl.runtime.stores.store_base import StoreBase
 
 
 def _index(name: str, *fields: str, **options: Any) -> IndexModel:
@@ -158,36 +157,19 @@ NEWEST_FIRST = [("seq", -1), ("uuid", -1)]
 NEWEST_RUN = [("created", -1), ("uuid", -1)]
 
 
-class Collections:
+class Collections(StoreBase):
     """A group of collections in a database."""
 
     connection: Connection
-    lease_ms: int = LEASE_MS
-    max_deliveries: int = MAX_DELIVERIES
-    doorbell: str = "auto"
     capabilities: ClassVar[frozenset[str]] = frozenset({"retention"})
-
-    @property
-    def run_lease_ms(self) -> int:
-        """How long an evaluator keeps a run without renewing it."""
-        return min(self.lease_ms, RUN_LEASE_MS)
 
     @property
     def owner_id(self) -> str:
         """The name under which this process holds runs and tasks."""
         return self.connection.owner_id
 
-    @cached_property
-    def notifier(self) -> Notifier:
-        """The notifier; it has no thread before somebody listens."""
-        return self._new_notifier()
-
     def _new_notifier(self) -> Notifier:
         return open_notifier_of(f"{self.connection.where} {self.connection.name}", self.doorbell)
-
-    def subscribe(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
-        """A subscription for what is committed from now on."""
-        return self.notifier.subscribe(topics, early)
 
     def _notify(self, topics: Iterable[str]) -> None:
         """After a write. There is nothing in it that could carry a notification."""

@@ -2,24 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from pymongo import DeleteMany, InsertOne, ReplaceOne, UpdateOne
 from pymongo.database import Database
 
-from afl.kernel.errors import AgentFlowError, CapabilityError, FencedError, PayloadError, StoreConflict
-from afl.runtime.entities import RunDefinition, RunnerState, TaskHold, TaskState, ended_attempts
+from afl.kernel.errors import CapabilityError, FencedError
+from afl.runtime.entities import RunDefinition, TaskHold, ended_attempts
 from afl.runtime.persistence.changes import IterationChanges, subtree
 from afl.runtime.persistence.history import history_text
-from afl.runtime.persistence.topics import (
-    ELSEWHERE_TOPIC,
-    RUNS_TOPIC,
-    history_topic,
-    logs_topic,
-    run_topic,
-    tasks_topic,
-)
 from afl.runtime.stores.mongo.collections import Collections, lease, literal
 from afl.runtime.stores.mongo.connection import Document, Ticket
 from afl.runtime.stores.mongo.history import append_history
@@ -46,17 +37,7 @@ class CommitCollection(Collections):
         if changes.created_tasks:
             writes.place_tasks(self.connection.ticket(len(changes.created_tasks)))
         self.connection.transaction(writes.apply)
-        self._notify(_topics(changes))
-
-    def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
-        return [self._problem(changes) for changes in batch]
-
-    def _problem(self, changes: IterationChanges) -> AgentFlowError | None:
-        try:
-            self.commit(changes)
-        except (FencedError, PayloadError, StoreConflict) as error:
-            return error
-        return None
+        self._notify(changes.topics(writes.attempts))
 
 
 class _Writes:
@@ -93,7 +74,7 @@ class _Writes:
         self._tasks = [task_document(task) for task in changes.created_tasks]
         self._held = [closing(task) for task in changes.updated_tasks if task.owner]
         self._unheld = [closing(task) for task in changes.updated_tasks if not task.owner]
-        self._attempts = ended_attempts(changes.updated_tasks)
+        self.attempts = ended_attempts(changes.updated_tasks)
         self._logs = [log_document(log) for log in changes.logs]
         self._published = [publication(value) for value in changes.published.values()]
         self._history = history_text(changes.history) if changes.history else ""
@@ -127,7 +108,7 @@ class _Writes:
         if self._history and self._run is not None:
             append_history(database, self._run.workflow_id, self._history)
         append_logs(database, self._logs)
-        write_attempts(database, self._attempts)
+        write_attempts(database, self.attempts)
         for step_id in self._removed:
             _remove(database, step_id)
 
@@ -193,25 +174,3 @@ def _refuse_concurrency(changes: IterationChanges) -> None:
                 f"task {task.name} of run {task.workflow_id} has the concurrency key {task.concurrency_key!r}; "
                 "the MongoDB store has no such keys: leave out `with Concurrency`, or use PostgreSQL or SQLite"
             )
-
-
-def _topics(changes: IterationChanges) -> set[str]:
-    pending = (
-        task
-        for task in changes.created_tasks
-        if task.state == TaskState.PENDING and (task.via or not task.hold)
-    )
-    topics = {ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name) for task in pending}
-    if changes.created_runs:
-        topics.add(RUNS_TOPIC)
-    topics.update(logs_topic(log.runner_id) for log in changes.logs)
-    failed = (each for each in ended_attempts(changes.updated_tasks) if each.is_unsuccessful)
-    topics.update(logs_topic(each.workflow_id) for each in failed)
-    run = changes.run
-    if run is not None and changes.history:
-        topics.add(history_topic(run.workflow_id))
-    if run is not None and (run.is_over or run.state == RunnerState.PAUSED):
-        topics.add(run_topic(run.workflow_id))
-    elif run is not None and not run.owner and not run.settled:
-        topics.add(RUNS_TOPIC)
-    return topics

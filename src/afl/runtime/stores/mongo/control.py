@@ -23,9 +23,10 @@ from afl.runtime.persistence.topics import (
 from afl.runtime.stores.mongo.collections import Collections, counted, literal
 from afl.runtime.stores.mongo.commits import runner_end
 from afl.runtime.stores.mongo.connection import NOW, Document
-from afl.runtime.stores.mongo.history import append_run_event
+from afl.runtime.stores.mongo.history import append_history
 from afl.runtime.stores.mongo.records import task_from
 from afl.runtime.stores.mongo.tasks import UNTOLD, begins, elsewhere_or, write_attempts
+from afl.runtime.stores.store_base import run_event_text
 from afl.runtime.types import WorkflowId
 
 _GOES_ON = [RunnerState.CREATED, RunnerState.RUNNING]
@@ -49,7 +50,7 @@ class ControlCollection(Collections):
             open_tasks = {"workflow_id": workflow_id, "state": _OPEN_TASK}
             database.tasks.update_many(open_tasks, [{"$set": _paused()}])
             _follow(database, run)
-            append_run_event(database, workflow_id, HistoryKind.RUN_PAUSED, reason)
+            append_history(database, workflow_id, run_event_text(HistoryKind.RUN_PAUSED, reason))
             return True
 
         paused = self.connection.transaction(pause)
@@ -67,7 +68,7 @@ class ControlCollection(Collections):
             lists: list[str] = database.tasks.distinct("task_list_name", held)
             database.tasks.update_many(held, [{"$set": _going_on()}])
             _follow(database, run)
-            append_run_event(database, workflow_id, HistoryKind.RUN_RESUMED)
+            append_history(database, workflow_id, run_event_text(HistoryKind.RUN_RESUMED))
             return set(lists)
 
         lists = self.connection.transaction(unpause)
@@ -108,7 +109,7 @@ class ControlCollection(Collections):
             if run["runner_id"]:
                 end = runner_end(RunnerState.CANCELED, now, workflow_id)
                 database.runners.update_one({"uuid": run["runner_id"]}, end)
-            append_run_event(database, workflow_id, HistoryKind.RUN_CANCELED, reason)
+            append_history(database, workflow_id, run_event_text(HistoryKind.RUN_CANCELED, reason))
             return True
 
         canceled = self.connection.transaction(cancel)

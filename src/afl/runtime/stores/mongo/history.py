@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from pymongo.database import Database
 
-from afl.kernel.clock import wall_ms
 from afl.runtime.persistence.history import (
     KEPT_COMMITS,
-    LONGEST_DETAIL,
     TRIM_EVERY,
     HistoryEvent,
     history_from,
-    history_text,
 )
 from afl.runtime.stores.mongo.collections import Collections
 from afl.runtime.stores.mongo.connection import Document
@@ -38,9 +35,3 @@ def append_history(database: Database[Document], workflow_id: str, events: str) 
     if number % TRIM_EVERY == 0:
         old = {**of_run, "number": {"$lte": number - KEPT_COMMITS}}
         database.history.delete_many(old)
-
-
-def append_run_event(database: Database[Document], workflow_id: str, kind: str, reason: str = "") -> None:
-    """Append that something happened to the run itself."""
-    event = HistoryEvent(kind, wall_ms(), detail=reason[:LONGEST_DETAIL])
-    append_history(database, workflow_id, history_text([event]))

@@ -230,9 +230,6 @@ _COLUMNS = ("uuid", "runner_id", "order", "time")
 class LogCollection(Collections):
     """The LogStore protocol."""
 
-    def save_log(self, log: LogDefinition) -> None:
-        self.save_logs([log])
-
     def save_logs(self, logs: Sequence[LogDefinition]) -> None:
         documents = [log_document(log) for log in logs]
         if documents:

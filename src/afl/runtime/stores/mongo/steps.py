@@ -49,9 +49,6 @@ class StepCollection(Collections):
     def get_steps_by_container(self, container_id: StepId) -> list[StepDefinition]:
         return self._steps({"container_id": container_id})
 
-    def get_blocks_by_step(self, step_id: StepId) -> list[StepDefinition]:
-        return [step for step in self.get_steps_by_container(step_id) if step.is_block]
-
     def get_workflow_root(self, workflow_id: WorkflowId) -> StepDefinition | None:
         query = {"workflow_id": workflow_id, "root_id": None, "container_id": None}
         found = self._one("steps", query, sort=_OLDEST_FIRST)

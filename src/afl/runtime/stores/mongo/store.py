@@ -121,9 +121,7 @@ class MongoStore(
 
     def close(self) -> None:
         """Release connections; held runs and tasks go to others when their lease ends."""
-        if "notifier" in vars(self):
-            self.notifier.close()
-            del self.notifier
+        self._close_notifier()
         self.connection.close()
 
     def drop_database(self) -> None:

@@ -24,27 +24,6 @@ _QUIET_SECONDS = 0.005
 class ClaimTables(Tables):
     """The ClaimStore protocol."""
 
-    def claim_task(
-        self,
-        task_names: list[str],
-        task_list: str = "default",
-        *,
-        owner: str = "",
-        lease_ms: int = 0,
-        lock_ms: int = 0,
-        while_alive: bool = False,
-    ) -> TaskDefinition | None:
-        claimed = self.claim_tasks(
-            task_names,
-            task_list,
-            limit=1,
-            owner=owner,
-            lease_ms=lease_ms,
-            lock_ms=lock_ms,
-            while_alive=while_alive,
-        )
-        return claimed[0] if claimed else None
-
     def claim_tasks(
         self,
         task_names: list[str],

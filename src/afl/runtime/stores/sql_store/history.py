@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from afl.kernel.clock import wall_ms
 from afl.kernel.database import Transaction
 from afl.runtime.persistence.history import (
     KEPT_COMMITS,
-    LONGEST_DETAIL,
     TRIM_EVERY,
     HistoryEvent,
     history_from,
-    history_text,
 )
 from afl.runtime.stores.sql_store.tables import Q, Tables
 from afl.runtime.types import WorkflowId
@@ -31,9 +28,3 @@ def append_history(tx: Transaction, workflow_id: str, events: str) -> None:
     row = tx.one(Q.append_history, workflow_id=workflow_id, events=events)
     if row is not None and row["number"] % TRIM_EVERY == 0:
         tx.run(Q.trim_history, workflow_id=workflow_id, before=row["number"] - KEPT_COMMITS)
-
-
-def append_run_event(tx: Transaction, workflow_id: str, kind: str, reason: str = "") -> None:
-    """Append that something happened to the run itself."""
-    event = HistoryEvent(kind, wall_ms(), detail=reason[:LONGEST_DETAIL])
-    append_history(tx, workflow_id, history_text([event]))

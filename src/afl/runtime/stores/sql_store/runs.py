@@ -31,12 +31,13 @@ from afl.runtime.persistence.topics import (
     run_topic,
     tasks_topic,
 )
-from afl.runtime.stores.sql_store.history import append_run_event
+from afl.runtime.stores.sql_store.history import append_history
 from afl.runtime.stores.sql_store.rows import outcome_from, read_inputs, run_from, run_params, runner_from
 from afl.runtime.stores.sql_store.tables import Q, Tables
 from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
 from afl.runtime.stores.sql_store.tasks import lock_keys, promote
 from afl.runtime.stores.sql_store.usage_tables import forget
+from afl.runtime.stores.store_base import run_event_text
 from afl.runtime.types import WorkflowId
 
 
@@ -225,7 +226,7 @@ def _pause(tx: Transaction, notifications: Notifications, *, workflow_id: str, r
     lock_keys(tx, keys)
     tx.run(Q.pause_tasks, workflow_id=workflow_id, updated=wall_ms())
     promote(tx, keys, notifications)
-    append_run_event(tx, workflow_id, HistoryKind.RUN_PAUSED, reason)
+    append_history(tx, workflow_id, run_event_text(HistoryKind.RUN_PAUSED, reason))
     notifications.add(tx, run_topic(workflow_id))
     notifications.add(tx, history_topic(workflow_id))
     return True
@@ -241,7 +242,7 @@ def _unpause(tx: Transaction, notifications: Notifications, *, workflow_id: str)
         if not row["via"]:
             notifications.add(tx, tasks_topic(row["task_list_name"]))
     promote(tx, _keys(tx, workflow_id), notifications)
-    append_run_event(tx, workflow_id, HistoryKind.RUN_RESUMED)
+    append_history(tx, workflow_id, run_event_text(HistoryKind.RUN_RESUMED))
     notifications.add(tx, history_topic(workflow_id))
     notifications.add(tx, RUNS_TOPIC)
     notifications.add(tx, ELSEWHERE_TOPIC)
@@ -268,7 +269,7 @@ def _cancel(tx: Transaction, notifications: Notifications, *, workflow_id: str, 
         ended = {"state": RunnerState.CANCELED, "ended": wall_ms(), "workflow_id": workflow_id}
         tx.run(Q.end_runner, uuid=row["runner_id"], **ended)
     promote(tx, keys, notifications)
-    append_run_event(tx, workflow_id, HistoryKind.RUN_CANCELED, reason)
+    append_history(tx, workflow_id, run_event_text(HistoryKind.RUN_CANCELED, reason))
     notifications.add(tx, CANCEL_TOPIC)
     notifications.add(tx, history_topic(workflow_id))
     notifications.add(tx, run_topic(workflow_id))

@@ -201,9 +201,6 @@ def _set_work_item_lock(tx: Transaction, key: str, duration_ms: int, owner: str)
 class LogTables(Tables):
     """The LogStore protocol."""
 
-    def save_log(self, log: LogDefinition) -> None:
-        self.save_logs([log])
-
     def save_logs(self, logs: Sequence[LogDefinition]) -> None:
         rows = [log_row(log) for log in logs]
         if rows:

@@ -48,9 +48,6 @@ class StepTables(Tables):
     def get_lost_steps(self, limit: int = 100) -> list[StepDefinition]:
         return [step_from(row) for row in self.database.select(Q.get_lost_steps, limit=limit)]
 
-    def get_blocks_by_step(self, step_id: StepId) -> list[StepDefinition]:
-        return [step for step in self.get_steps_by_container(step_id) if step.is_block]
-
     def get_workflow_root(self, workflow_id: WorkflowId) -> StepDefinition | None:
         rows = self.database.select(Q.get_workflow_root, workflow_id=workflow_id)
         return step_from(rows[0]) if rows else None

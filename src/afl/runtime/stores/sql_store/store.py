@@ -10,22 +10,11 @@ from afl.kernel.database import Database, Query, Transaction
 from afl.kernel.errors import AgentFlowError, FencedError, PayloadError, StoreConflict
 from afl.kernel.notify import Notifications
 from afl.runtime.entities import (
-    AttemptDefinition,
     RunDefinition,
-    TaskHold,
-    TaskState,
     failure_logs,
 )
 from afl.runtime.persistence.changes import IterationChanges, subtree
 from afl.runtime.persistence.history import history_text
-from afl.runtime.persistence.topics import (
-    ELSEWHERE_TOPIC,
-    RUNS_TOPIC,
-    history_topic,
-    logs_topic,
-    run_topic,
-    tasks_topic,
-)
 from afl.runtime.stores.sql_store.claims import ClaimTables
 from afl.runtime.stores.sql_store.history import HistoryTables, append_history
 from afl.runtime.stores.sql_store.inspection import CensusTables, InspectionTables, PulseTables
@@ -87,20 +76,15 @@ class SqlStore(
         self._write_batch([changes])
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
-        if len(batch) > 1:
-            try:
-                self._write_batch(batch)
-                return [None] * len(batch)
-            except (FencedError, PayloadError, StoreConflict):
-                _log.debug("one of %d commits was refused; storing them one by one", len(batch))
-        return [self._outcome(changes) for changes in batch]
-
-    def _outcome(self, changes: IterationChanges) -> AgentFlowError | None:
         try:
-            self.commit(changes)
+            if batch:
+                self._write_batch(batch)
+            return [None] * len(batch)
         except (FencedError, PayloadError, StoreConflict) as error:
-            return error
-        return None
+            if len(batch) == 1:
+                return [error]
+            _log.debug("one of %d commits was refused; storing them one by one", len(batch))
+        return super().commit_all(batch)
 
     def _write_batch(self, batch: Sequence[IterationChanges]) -> None:
         """All of them in one transaction."""
@@ -174,9 +158,7 @@ class SqlStore(
             )
 
     def close(self) -> None:
-        if "notifier" in vars(self):
-            self.notifier.close()
-            del self.notifier
+        self._close_notifier()
         self.database.close()
 
 
@@ -234,31 +216,9 @@ class CommitRows:
         events = {task.uuid for task in tasks}  # a task is its own event
         self.created_events += [event_row(each) for each in changes.created_events if each.id not in events]
         self.updated_events += [event_row(each) for each in changes.updated_events if each.id not in events]
-        self.topics.update(_topics_of(changes, attempts))
+        self.topics.update(changes.topics(attempts))
 
 
 def _removal(step_id: StepId) -> dict[str, str]:
     first, beyond = subtree(step_id)
     return {"workflow_id": step_id.partition("/")[0], "first": first, "beyond": beyond}
-
-
-def _topics_of(changes: IterationChanges, attempts: Sequence[AttemptDefinition]) -> set[str]:
-    """The topics that the commit notifies; those of a task with a concurrency key follow when it is promoted."""
-    free = (t for t in changes.created_tasks if t.state == TaskState.PENDING and not t.concurrency_key)
-    topics = {
-        ELSEWHERE_TOPIC if task.via else tasks_topic(task.task_list_name)
-        for task in free
-        if task.hold != TaskHold.TIMER
-    }
-    if changes.created_runs:
-        topics.add(RUNS_TOPIC)
-    run = changes.run
-    topics.update(logs_topic(each.workflow_id) for each in attempts if each.is_unsuccessful)
-    topics.update(logs_topic(log.runner_id) for log in changes.logs)
-    if run is not None and changes.history:
-        topics.add(history_topic(run.workflow_id))
-    if run is not None and run.is_over:
-        topics.add(run_topic(run.workflow_id))
-    elif run is not None and not run.owner and not run.settled:
-        topics.add(RUNS_TOPIC)
-    return topics

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from functools import cached_property
+from collections.abc import Callable
 from typing import ClassVar, TypeVar
 
 from afl.kernel.database import Database, Schema, Transaction, queries
 from afl.kernel.file_lock import LockHolder
-from afl.kernel.lease import LEASE_MS, MAX_DELIVERIES, RUN_LEASE_MS
-from afl.kernel.notify import Notifications, Notifier, Subscription, open_notifier
+from afl.kernel.notify import Notifications, Notifier, open_notifier
 from afl.kernel.presence import Life
+from afl.runtime.stores.store_base import StoreBase
 
 Q = queries("afl.runtime.stores.sql_store", "sql")
 SCHEMA = Schema("afl.runtime.stores.sql_store", "sql", component="runtime", base=8)
@@ -18,19 +17,11 @@ SCHEMA = Schema("afl.runtime.stores.sql_store", "sql", component="runtime", base
 T = TypeVar("T")
 
 
-class Tables:
+class Tables(StoreBase):
     """A group of tables in a database."""
 
     capabilities: ClassVar[frozenset[str]] = frozenset({"concurrency", "schedules", "budgets", "retention"})
     database: Database
-    lease_ms: int = LEASE_MS
-    max_deliveries: int = MAX_DELIVERIES
-    doorbell: str = "auto"
-
-    @property
-    def run_lease_ms(self) -> int:
-        """How long an evaluator keeps a run without renewing it."""
-        return min(self.lease_ms, RUN_LEASE_MS)
 
     @property
     def owner_id(self) -> str:
@@ -53,14 +44,8 @@ class Tables:
         """The store's clock."""
         return self.database.now()
 
-    @cached_property
-    def notifier(self) -> Notifier:
-        """The notifier; it has no thread before somebody listens."""
+    def _new_notifier(self) -> Notifier:
         return open_notifier(self.database, self.doorbell)
-
-    def subscribe(self, topics: Iterable[str], early: Iterable[str] = ()) -> Subscription:
-        """A subscription for what is committed from now on."""
-        return self.notifier.subscribe(topics, early)
 
     def notifying(self, work: Callable[[Transaction, Notifications], T]) -> T:
         """A write transaction that notifies when it has committed."""
