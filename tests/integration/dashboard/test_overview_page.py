@@ -29,7 +29,7 @@ def test_the_figures_of_a_period_are_on_the_page(store_url: str, period: str) ->
         assert "Success rate 75.0% 1 failed run" in text
         assert "shop.Order 4 75.0%" in text
         assert "$0.2500 1 150" in text
-        assert "shop.Order 4 75.0%" in house.viewer.read(f"/overview/fragment{period}")
+        assert "shop.Order 4 75.0%" in house.viewer.read(f"/overview/fragment/figures{period}")
 
 
 def test_a_store_without_runs_has_an_overview(store_url: str) -> None:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from afl.dashboard.pages.approvals_bulk import routes as bulk_routes
-from afl.dashboard.pages.parts import shown_texts, submitted, text_of
+from afl.dashboard.pages.parts import live_page, shown_texts, submitted, text_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.operations.people import approvals
 from afl.operations.people.approvals import ApprovalClosed, ApprovalView, list_answered
@@ -21,14 +21,6 @@ from afl.operations.people.forms import FormError, parse
 _PAGE = 50
 _GROUPS = 500  # questions that are looked through for the groups they wait for
 _VIEWS = ("waiting", "answered")
-
-
-async def inbox(request: Request) -> Response:
-    return await page(request, "approvals.html", active="approvals", **await _inbox(request))
-
-
-async def inbox_list(request: Request) -> Response:
-    return await fragment(request, "approvals_list.html", **await _inbox(request))
 
 
 async def _inbox(request: Request) -> dict[str, Any]:
@@ -118,9 +110,8 @@ def _url(view: ApprovalView) -> str:
 
 
 routes = [
-    Route("/approvals", inbox),
+    *live_page("/approvals", "approvals", "list", _inbox, active="approvals"),
     *bulk_routes,
-    Route("/approvals/fragment/list", inbox_list),
     Route("/approvals/{approval}", approval),
     Route("/approvals/{approval}/fragment/state", approval_state),
     Route("/approvals/{approval}/answer", answer, methods=["POST"]),

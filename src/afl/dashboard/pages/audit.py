@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from afl.dashboard.pages.parts import number_of
-from afl.dashboard.rendering import QueryFilter, ask, fragment, page
+from afl.dashboard.pages.parts import live_page, number_of
+from afl.dashboard.rendering import QueryFilter, ask
 from afl.operations.audit import DONE, FAILED, REFUSED, AuditEntry, read_audit
 
 _PAGE = 50
@@ -34,14 +32,6 @@ class AuditFilter(QueryFilter):
             and self.operation.lower().replace(" ", "_") in entry.operation.lower()
             and self.subject.lower() in entry.subject.lower()
         )
-
-
-async def audit(request: Request) -> Response:
-    return await page(request, "audit.html", active="audit", **await _found(request))
-
-
-async def audit_list(request: Request) -> Response:
-    return await fragment(request, "audit_list.html", **await _found(request))
 
 
 async def _found(request: Request) -> dict[str, Any]:
@@ -73,4 +63,4 @@ async def _read(request: Request, wanted: AuditFilter, before: int) -> tuple[lis
     return fitting, before
 
 
-routes = [Route("/audit", audit), Route("/audit/fragment/list", audit_list)]
+routes = live_page("/audit", "audit", "list", _found, active="audit")

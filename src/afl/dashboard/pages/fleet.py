@@ -16,7 +16,7 @@ from starlette.routing import Route
 
 from afl.dashboard.drawings import BOX_HEIGHT, BOX_WIDTH, draw_dag
 from afl.dashboard.live import WATCHERS, BackgroundPoll, Look, Sources, Watcher
-from afl.dashboard.pages.parts import FLEET, ask_soon, number_of, of_part, text_of
+from afl.dashboard.pages.parts import FLEET, ask_soon, live_page, number_of, of_part, text_of
 from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.rendering import ENVIRONMENT, flash_redirect, fragment, page
 from afl.dashboard.streams import apart, event_stream
@@ -91,16 +91,6 @@ def _last(lines: list[LogLine]) -> int:
 _RUNS = 50
 _WATCH_MS = 1_000
 _TRIGGERS = {"RUNWORKFLOW": "on demand", "RUNTASK": "on demand", "schedule": "on a schedule"}
-
-
-@of_part(FLEET)
-async def overview(request: Request) -> Response:
-    return await page(request, "fleet.html", active="fleet", **await _overview(request))
-
-
-@of_part(FLEET)
-async def overview_lists(request: Request) -> Response:
-    return await fragment(request, "fleet_lists.html", **await _overview(request))
 
 
 async def _overview(request: Request) -> dict[str, Any]:
@@ -259,8 +249,7 @@ WATCHERS["fleet"] = WATCHERS["fleet-run"] = Watcher(_LOOKOUT.see, every_ms=100)
 SEARCHES["fleet"] = search_fleet
 
 routes = [
-    Route("/fleet", overview),
-    Route("/fleet/fragment/lists", overview_lists),
+    *live_page("/fleet", "fleet", "lists", _overview, part=FLEET),
     Route("/fleet/workflows/{workflow}", workflow),
     Route("/fleet/workflows/{workflow}/start", start, methods=["POST"]),
     Route("/fleet/runs/{run}", run),

@@ -14,9 +14,9 @@ from starlette.routing import Route
 
 from afl.coordination.models import AgentId, DeadLetter, MessagePriority, QueueStatistics
 from afl.dashboard.live import WATCHERS, BackgroundPoll, Look, Sources, Watcher
-from afl.dashboard.pages.parts import MESSAGES, ask_soon, of_part, text_of
+from afl.dashboard.pages.parts import MESSAGES, ask_soon, live_page, of_part, text_of
 from afl.dashboard.pages.search import SEARCHES
-from afl.dashboard.rendering import flash_redirect, fragment, page
+from afl.dashboard.rendering import flash_redirect, page
 from afl.dashboard.wording import plural
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
@@ -61,16 +61,6 @@ class Letter:
     attempts: int | None
 
 
-@of_part(MESSAGES)
-async def overview(request: Request) -> Response:
-    return await page(request, "messages.html", active="messages", **await _overview(request))
-
-
-@of_part(MESSAGES)
-async def overview_lists(request: Request) -> Response:
-    return await fragment(request, "messages_lists.html", **await _overview(request))
-
-
 async def _overview(request: Request) -> dict[str, Any]:
     queues = await ask_soon(request, coordination.queues)
     return {
@@ -97,16 +87,6 @@ def _registered(entry: dict[str, Any]) -> Registered:
         int(entry["last_heartbeat"] * 1000),
         [f"{each['name']} {each['version']}" for each in entry["capabilities"]],
     )
-
-
-@of_part(MESSAGES)
-async def dead_letters(request: Request) -> Response:
-    return await page(request, "messages_dead.html", active="messages", **await _dead(request))
-
-
-@of_part(MESSAGES)
-async def dead_list(request: Request) -> Response:
-    return await fragment(request, "messages_dead_list.html", **await _dead(request))
 
 
 async def _dead(request: Request) -> dict[str, Any]:
@@ -212,10 +192,8 @@ WATCHERS["messages"] = Watcher(BackgroundPoll(_opened, every_seconds=0.3).see)
 SEARCHES["messages"] = search_messages
 
 routes = [
-    Route("/messages", overview),
-    Route("/messages/fragment/lists", overview_lists),
-    Route("/messages/dead", dead_letters),
-    Route("/messages/dead/fragment/list", dead_list),
+    *live_page("/messages", "messages", "lists", _overview, part=MESSAGES),
+    *live_page("/messages/dead", "messages_dead", "list", _dead, part=MESSAGES),
     Route("/messages/dead/requeue", requeue, methods=["POST"]),
     Route("/messages/dead/purge", purge, methods=["POST"]),
     Route("/messages/dead/{agent}/{letter}", dead_letter),

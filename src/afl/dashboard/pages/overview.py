@@ -5,24 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from afl.dashboard.rendering import ask, fragment, page
+from afl.dashboard.pages.parts import live_page
+from afl.dashboard.rendering import ask
 from afl.operations.run.overview import overview
 
 PERIODS = {"1h": ("Last hour", 1), "24h": ("24 hours", 24), "7d": ("7 days", 168), "30d": ("30 days", 720)}
 _USUAL = "24h"
-
-
-async def show(request: Request) -> Response:
-    """The page."""
-    return await page(request, "overview.html", active="overview", **await _figures(request))
-
-
-async def part(request: Request) -> Response:
-    """The figures alone, as a live page fetches them."""
-    return await fragment(request, "_overview.html", **await _figures(request))
 
 
 async def _figures(request: Request) -> dict[str, Any]:
@@ -33,4 +22,4 @@ async def _figures(request: Request) -> dict[str, Any]:
     return {"found": found, "period": period, "periods": periods}
 
 
-routes = [Route("/overview", show), Route("/overview/fragment", part)]
+routes = live_page("/overview", "overview", "figures", _figures, active="overview")

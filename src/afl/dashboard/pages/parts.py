@@ -153,6 +153,32 @@ def of_part(part: Part) -> Callable[[Handler], Handler]:
     return wrap
 
 
+def live_page(
+    path: str,
+    name: str,
+    inner: str,
+    context: Callable[[Request], Awaitable[dict[str, Any]]],
+    *,
+    active: str = "",
+    part: Part | None = None,
+) -> list[Route]:
+    """The routes of a page and of what is fetched again when something changes: `NAME.html`, `NAME_INNER.html`."""
+    section = active if part is None else part.section
+
+    async def show(request: Request) -> Response:
+        return await page(request, f"{name}.html", active=section, **await context(request))
+
+    async def show_inner(request: Request) -> Response:
+        return await fragment(request, f"{name}_{inner}.html", **await context(request))
+
+    guarded = of_part(part) if part is not None else _as_it_is
+    return [Route(path, guarded(show)), Route(f"{path}/fragment/{inner}", guarded(show_inner))]
+
+
+def _as_it_is(handler: Handler) -> Handler:
+    return handler
+
+
 async def away(request: Request, part: Part, error: Exception) -> Response:
     """The page, or the fragment, of a part that cannot be asked. No error of ours, so it is an ordinary answer."""
     problem = error_text(error)

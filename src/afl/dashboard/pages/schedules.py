@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.dashboard.pages.parts import Part, of_part, shown_texts, submitted, text_of
+from afl.dashboard.pages.parts import Part, live_page, of_part, shown_texts, submitted, text_of
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
@@ -82,16 +82,8 @@ def _wall(moment: int, zone: str) -> str:
     return datetime.fromtimestamp(moment / 1000, ZoneInfo(zone)).strftime("%a %Y-%m-%d %H:%M:%S %Z")
 
 
-@of_part(SCHEDULES)
-async def overview(request: Request) -> Response:
-    found = await ask(request, timetable.schedules)
-    return await page(request, "schedules.html", active="schedules", schedules=found)
-
-
-@of_part(SCHEDULES)
-async def overview_list(request: Request) -> Response:
-    found = await ask(request, timetable.schedules)
-    return await fragment(request, "schedules_list.html", schedules=found)
+async def _all(request: Request) -> dict[str, Any]:
+    return {"schedules": await ask(request, timetable.schedules)}
 
 
 async def preview(request: Request) -> Response:
@@ -180,10 +172,9 @@ async def change(request: Request) -> Response:
 
 
 routes = [
-    Route("/schedules", overview),
+    *live_page("/schedules", "schedules", "list", _all, part=SCHEDULES),
     Route("/schedules", add, methods=["POST"]),
     Route("/schedules/new", new),
-    Route("/schedules/fragment/list", overview_list),
     Route("/schedules/fragment/preview", preview),
     Route("/schedules/pause", change, methods=["POST"]),
     Route("/schedules/unpause", change, methods=["POST"]),

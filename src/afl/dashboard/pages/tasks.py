@@ -7,11 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
-from afl.dashboard.pages.parts import number_of
-from afl.dashboard.rendering import QueryFilter, ask, fragment, page
+from afl.dashboard.pages.parts import live_page, number_of
+from afl.dashboard.rendering import QueryFilter, ask
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.operations.reason.subjects import UnknownSubject
@@ -55,22 +53,6 @@ class TaskFilter(QueryFilter):
     hold: str = ""
 
 
-async def tasks(request: Request) -> Response:
-    return await page(request, "tasks.html", active="tasks", **await _found(request))
-
-
-async def task_list(request: Request) -> Response:
-    return await fragment(request, "tasks_list.html", **await _found(request))
-
-
-async def task(request: Request) -> Response:
-    return await page(request, "task.html", active="tasks", **await _one(request))
-
-
-async def task_facts(request: Request) -> Response:
-    return await fragment(request, "task_facts.html", **await _one(request))
-
-
 async def _one(request: Request) -> dict[str, Any]:
     detail = await ask(request, show_task, request.path_params["task"])
     return {"detail": detail, "task": detail.line, "reason": await ask(request, why, detail.line.task)}
@@ -109,22 +91,6 @@ _ENDED = (Liveness.STOPPED, Liveness.DEAD)
 _ENDED_SHOWN = 20
 
 
-async def server_list(request: Request) -> Response:
-    return await page(request, "servers.html", active="servers", **await _all(request))
-
-
-async def server_rows(request: Request) -> Response:
-    return await fragment(request, "servers_list.html", **await _all(request))
-
-
-async def server(request: Request) -> Response:
-    return await page(request, "server.html", active="servers", **await _one_server(request))
-
-
-async def server_facts(request: Request) -> Response:
-    return await fragment(request, "server_facts.html", **await _one_server(request))
-
-
 async def _all(request: Request) -> dict[str, Any]:
     """Those that live or need a look first; of those that ended, the latest."""
     found = await ask(request, servers)
@@ -160,12 +126,8 @@ def _named(found: list[Server], wanted: str) -> Server:
 
 
 routes = [
-    Route("/tasks", tasks),
-    Route("/tasks/fragment/list", task_list),
-    Route("/tasks/{task}", task),
-    Route("/tasks/{task}/fragment/facts", task_facts),
-    Route("/servers", server_list),
-    Route("/servers/fragment/list", server_rows),
-    Route("/servers/{server}", server),
-    Route("/servers/{server}/fragment/facts", server_facts),
+    *live_page("/tasks", "tasks", "list", _found, active="tasks"),
+    *live_page("/tasks/{task}", "task", "facts", _one, active="tasks"),
+    *live_page("/servers", "servers", "list", _all, active="servers"),
+    *live_page("/servers/{server}", "server", "facts", _one_server, active="servers"),
 ]

@@ -14,7 +14,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from afl.dashboard.live import WATCHERS, BackgroundPoll, Look, Sources, Watcher
-from afl.dashboard.pages.parts import Part, ask_soon, of_part, text_of
+from afl.dashboard.pages.parts import Part, ask_soon, live_page, of_part, text_of
 from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.pages.tasks import skipped
 from afl.dashboard.rendering import flash_redirect, fragment, page
@@ -107,16 +107,6 @@ TURNS = Part(
 _PAGE = 30
 
 
-@of_part(TURNS)
-async def overview(request: Request) -> Response:
-    return await page(request, "turns.html", active="turns", **await _overview(request))
-
-
-@of_part(TURNS)
-async def overview_lists(request: Request) -> Response:
-    return await fragment(request, "turns_lists.html", **await _overview(request))
-
-
 async def _overview(request: Request) -> dict[str, Any]:
     skip = skipped(request)
     agents = await ask_soon(request, turns.agents)
@@ -162,16 +152,6 @@ def _named(agents: list[AgentLine], name: str) -> AgentLine:
     if found is None:
         raise InputError(f"there is no agent {name!r}")
     return found
-
-
-@of_part(TURNS)
-async def turn(request: Request) -> Response:
-    return await page(request, "turn.html", active="turns", **await _turn(request))
-
-
-@of_part(TURNS)
-async def turn_transcript(request: Request) -> Response:
-    return await fragment(request, "turn_transcript.html", **await _turn(request))
 
 
 async def _turn(request: Request) -> dict[str, Any]:
@@ -230,10 +210,8 @@ WATCHERS["turns"] = WATCHERS["turn"] = Watcher(_LOOKOUT.see, every_ms=100)
 SEARCHES["turns"] = search_turns
 
 routes = [
-    Route("/turns", overview),
-    Route("/turns/fragment/lists", overview_lists),
-    Route("/turns/{turn}", turn),
-    Route("/turns/{turn}/fragment/transcript", turn_transcript),
+    *live_page("/turns", "turns", "lists", _overview, part=TURNS),
+    *live_page("/turns/{turn}", "turn", "transcript", _turn, part=TURNS),
     Route("/turns/{turn}/words/{agent}", words),
     Route("/turns/{turn}/stop", stop, methods=["POST"]),
     Route("/agents/{agent}", agent),
