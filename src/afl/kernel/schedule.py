@@ -196,7 +196,7 @@ class Schedules:
             "schedule %s/%s failed: %s", row["part"], row["name"], text, exc_info=None if broken else error
         )
         values = {"part": row["part"], "name": row["name"], "due": row["due"], "look": look}
-        self._database.write(lambda tx: tx.run(_Q.fail, failures=failures, error=text, **values))
+        self._database.execute(_Q.fail, failures=failures, error=text, **values)
 
 
 def _times(row: Row, moment: int) -> tuple[int | None, int | None]:

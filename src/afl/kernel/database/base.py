@@ -110,8 +110,12 @@ class Database(ABC):
         finally:
             self._inside.discard(thread)
 
+    def execute(self, query: Query, /, **params: Any) -> int:
+        """One statement that is a whole write transaction; how many rows it returned or changed."""
+        return self.write(lambda tx: tx.run(query, **params))
+
     def atomic(self, query: Query, /, *, durable: bool = True, **params: Any) -> list[Row]:
-        """One statement that is a whole write transaction; `durable` as in `write`."""
+        """As `execute`, but its rows, and never repeated when a connection is lost; `durable` as in `write`."""
         return self.write(lambda tx: tx.all(query, **params), durable=durable)
 
     def select(self, query: Query, /, **params: Any) -> list[Row]:

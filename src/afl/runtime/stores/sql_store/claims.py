@@ -111,7 +111,7 @@ class ClaimTables(Tables):
 
     def renew_task(self, task: TaskDefinition, lease_ms: int) -> bool:
         claim = {"uuid": task.uuid, "owner": task.owner, "epoch": task.epoch}
-        return bool(self.database.write(lambda tx: tx.run(Q.renew_task, **claim, lease_ms=lease_ms)))
+        return bool(self.database.execute(Q.renew_task, **claim, lease_ms=lease_ms))
 
     def release_tasks(self, owner: str, *, died: bool) -> int:
         process = self.database.presence.process(owner)

@@ -116,9 +116,7 @@ class RunTables(Tables):
         return run_from(rows[0]) if rows else None
 
     def release_run(self, run: RunDefinition) -> None:
-        self.database.write(
-            lambda tx: tx.run(Q.release_run, workflow_id=run.workflow_id, owner=run.owner, epoch=run.epoch)
-        )
+        self.database.execute(Q.release_run, workflow_id=run.workflow_id, owner=run.owner, epoch=run.epoch)
 
     def get_runner(self, uuid: str) -> RunnerDefinition | None:
         rows = self.database.select(Q.get_runner, uuid=uuid)
@@ -126,21 +124,19 @@ class RunTables(Tables):
 
     def save_runner(self, runner: RunnerDefinition) -> None:
         record = codec.encode(runner, what=f"runner {runner.uuid}")
-        self.database.write(
-            lambda tx: tx.run(
-                Q.save_runner,
-                uuid=runner.uuid,
-                workflow_id=runner.workflow_id,
-                state=runner.state,
-                start_time=runner.start_time,
-                end_time=runner.end_time,
-                duration=runner.duration,
-                record=record,
-            )
+        self.database.execute(
+            Q.save_runner,
+            uuid=runner.uuid,
+            workflow_id=runner.workflow_id,
+            state=runner.state,
+            start_time=runner.start_time,
+            end_time=runner.end_time,
+            duration=runner.duration,
+            record=record,
         )
 
     def update_runner_state(self, uuid: str, state: str) -> bool:
-        return bool(self.database.write(lambda tx: tx.run(Q.update_runner_state, uuid=uuid, state=state)))
+        return bool(self.database.execute(Q.update_runner_state, uuid=uuid, state=state))
 
     def get_runners_by_state(self, state: str) -> list[RunnerDefinition]:
         return [runner_from(row) for row in self.database.select(Q.get_runners_by_state, state=state)]

@@ -28,7 +28,7 @@ class FlowTables(Tables):
 
     def save_program(self, program_hash: str, compiled: str) -> None:
         if not self.database.select(Q.get_program, hash=program_hash):
-            self.database.write(lambda tx: tx.run(Q.save_program, hash=program_hash, compiled=compiled))
+            self.database.execute(Q.save_program, hash=program_hash, compiled=compiled)
 
     def get_program(self, program_hash: str) -> str | None:
         rows = self.database.select(Q.get_program, hash=program_hash)
@@ -59,12 +59,10 @@ class FlowTables(Tables):
     def save_flow(self, flow: FlowDefinition) -> None:
         record = codec.encode(flow, what=f"flow {flow.uuid}")
         name, path = flow.name.name, flow.name.path
-        self.database.write(
-            lambda tx: tx.run(Q.save_flow, uuid=flow.uuid, name=name, path=path, record=record)
-        )
+        self.database.execute(Q.save_flow, uuid=flow.uuid, name=name, path=path, record=record)
 
     def delete_flow(self, uuid: str) -> bool:
-        return bool(self.database.write(lambda tx: tx.run(Q.delete_flow, uuid=uuid)))
+        return bool(self.database.execute(Q.delete_flow, uuid=uuid))
 
     def get_workflow(self, uuid: str) -> WorkflowDefinition | None:
         return _workflow(self.database.select(Q.get_workflow, uuid=uuid))
@@ -78,15 +76,13 @@ class FlowTables(Tables):
 
     def save_workflow(self, workflow: WorkflowDefinition) -> None:
         record = codec.encode(workflow, what=f"workflow {workflow.uuid}")
-        self.database.write(
-            lambda tx: tx.run(
-                Q.save_workflow,
-                uuid=workflow.uuid,
-                name=workflow.name,
-                flow_id=workflow.flow_id,
-                date=workflow.date,
-                record=record,
-            )
+        self.database.execute(
+            Q.save_workflow,
+            uuid=workflow.uuid,
+            name=workflow.name,
+            flow_id=workflow.flow_id,
+            date=workflow.date,
+            record=record,
         )
 
 
@@ -111,21 +107,17 @@ class ServerTables(Tables):
 
     def save_server(self, server: ServerDefinition) -> None:
         record = codec.encode(server, what=f"server {server.uuid}")
-        self.database.write(
-            lambda tx: tx.run(
-                Q.save_server,
-                uuid=server.uuid,
-                state=server.state,
-                start_time=server.start_time,
-                ping_time=server.ping_time,
-                record=record,
-            )
+        self.database.execute(
+            Q.save_server,
+            uuid=server.uuid,
+            state=server.state,
+            start_time=server.start_time,
+            ping_time=server.ping_time,
+            record=record,
         )
 
     def update_server_ping(self, uuid: str, ping_time: int) -> bool:
-        return bool(
-            self.database.write(lambda tx: tx.run(Q.update_server_ping, uuid=uuid, ping_time=ping_time))
-        )
+        return bool(self.database.execute(Q.update_server_ping, uuid=uuid, ping_time=ping_time))
 
     def get_all_servers(self) -> list[ServerDefinition]:
         return [server_from(row) for row in self.database.select(Q.get_all_servers)]

@@ -304,7 +304,7 @@ class ElsewhereTables(Tables):
         return [task_from(row) for row in rows]
 
     def told(self, task: TaskDefinition) -> bool:
-        return bool(self.database.write(lambda tx: tx.run(Q.told, uuid=task.uuid)))
+        return bool(self.database.execute(Q.told, uuid=task.uuid))
 
 
 class TimerTables(Tables):

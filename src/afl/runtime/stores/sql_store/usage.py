@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 
 from afl.kernel.database import Database, Row, Transaction
 from afl.kernel.ids import random_id
@@ -20,6 +20,7 @@ from afl.runtime.persistence.usage import (
 from afl.runtime.stores.sql_store.usage_tables import SCHEMA, Q
 
 _BILLION = 1_000_000_000
+_COLUMNS = [field.name for field in fields(UsageRecord) if field.name != "cost_usd"]
 
 
 class SqlUsage:
@@ -74,7 +75,7 @@ class SqlUsage:
     def set_budget(self, workflow_id: str, *, usd: float | None = None, tokens: int | None = None) -> None:
         check_limits(usd, tokens)
         limits = {"usd": _stored(usd), "tokens": tokens}
-        self._database.write(lambda tx: tx.run(Q.set_budget, workflow_id=workflow_id, **limits))
+        self._database.execute(Q.set_budget, workflow_id=workflow_id, **limits)
 
     def get_budget(self, workflow_id: str) -> Budget | None:
         return self._database.read(lambda tx: _budget(tx, workflow_id))
@@ -107,7 +108,7 @@ class SqlUsage:
         if not dead:
             return False
         ended = {"workflow_id": workflow_id, "owners": dead}
-        return self._database.write(lambda tx: tx.run(Q.end_reservations_of, **ended)) > 0
+        return self._database.execute(Q.end_reservations_of, **ended) > 0
 
     def settle(
         self, reservation: str | None, record: UsageRecord | None, exchange: Exchange | None = None
@@ -159,37 +160,14 @@ class _Wanted:
 
 
 def _insert(tx: Transaction, record: UsageRecord, exchange: Exchange | None) -> None:
-    tx.run(
-        Q.insert_usage,
-        workflow_id=record.workflow_id,
-        step_id=record.step_id,
-        task_id=record.task_id,
-        model=record.model,
-        input_tokens=record.input_tokens,
-        output_tokens=record.output_tokens,
-        cache_read_tokens=record.cache_read_tokens,
-        cache_write_tokens=record.cache_write_tokens,
-        cost=_stored(record.cost_usd),
-        time=record.time,
-        exchange=None if exchange is None else exchange.encode(),
-    )
+    cost, said = _stored(record.cost_usd), None if exchange is None else exchange.encode()
+    tx.run(Q.insert_usage, **asdict(record), cost=cost, exchange=said)
     if record.cost_usd:
-        tx.run(Q.add_cost, workflow_id=record.workflow_id, cost=_stored(record.cost_usd))
+        tx.run(Q.add_cost, workflow_id=record.workflow_id, cost=cost)
 
 
 def _record(row: Row) -> UsageRecord:
-    return UsageRecord(
-        workflow_id=row["workflow_id"],
-        step_id=row["step_id"],
-        task_id=row["task_id"],
-        model=row["model"],
-        input_tokens=row["input_tokens"],
-        output_tokens=row["output_tokens"],
-        cache_read_tokens=row["cache_read_tokens"],
-        cache_write_tokens=row["cache_write_tokens"],
-        cost_usd=None if row["cost"] is None else row["cost"] / _BILLION,
-        time=row["time"],
-    )
+    return UsageRecord(**{name: row[name] for name in _COLUMNS}, cost_usd=_dollars(row["cost"]))
 
 
 def _budget(tx: Transaction, workflow_id: str) -> Budget | None:
@@ -198,7 +176,7 @@ def _budget(tx: Transaction, workflow_id: str) -> Budget | None:
         return None
     return Budget(
         workflow_id=workflow_id,
-        usd=None if row["usd"] is None else row["usd"] / _BILLION,
+        usd=_dollars(row["usd"]),
         tokens=row["tokens"],
         spent_usd=int(row["spent_usd"]) / _BILLION,  # PostgreSQL sums to a numeric
         spent_tokens=int(row["spent_tokens"]),
@@ -209,3 +187,7 @@ def _budget(tx: Transaction, workflow_id: str) -> Budget | None:
 
 def _stored(usd: float | None) -> int | None:
     return None if usd is None else round(usd * _BILLION)
+
+
+def _dollars(stored: int | None) -> float | None:
+    return None if stored is None else stored / _BILLION
