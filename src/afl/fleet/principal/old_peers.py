@@ -7,7 +7,7 @@ that agent and workflow; one without a fetch is recorded as a run of its own, so
 from __future__ import annotations
 
 from afl.fleet.errors import RequestRefused
-from afl.fleet.messages import AgentStatus, Status, TaskRecord, encode_answer
+from afl.fleet.messages import AgentStatus, RecentStatus, Status, TaskRecord, encode_answer
 from afl.fleet.principal import logs, runs, views
 from afl.fleet.principal.context import Answer, PrincipalContext
 from afl.fleet.principal.registry import incarnation_of
@@ -171,13 +171,13 @@ async def query_logs(context: PrincipalContext, request: QueryLogs) -> Answer:
     return Answer(success(lines))
 
 
-async def recent_statuses(context: PrincipalContext, request: GetRecentStatuses) -> Answer:
-    return Answer(success(encode_answer(await context.store.read_async(views.recent_statuses))))
+async def recent_statuses(context: PrincipalContext, request: GetRecentStatuses) -> list[RecentStatus]:
+    return await context.store.read_async(views.recent_statuses)
 
 
-async def registered_agents(context: PrincipalContext, request: GetRegisteredAgents) -> Answer:
+async def registered_agents(context: PrincipalContext, request: GetRegisteredAgents) -> list[AgentStatus]:
     running = await context.store.read_async(views.running_by_agent)
-    found = [
+    return [
         AgentStatus(
             agent_id=agent.agent_id,
             last_ping_timestamp=agent.last_seen * 1000,
@@ -185,4 +185,3 @@ async def registered_agents(context: PrincipalContext, request: GetRegisteredAge
         )
         for agent in context.registry.agents
     ]
-    return Answer(success(encode_answer(found)))

@@ -19,6 +19,7 @@ from afl.fleet.messages import (
     FileProblem,
     LogPage,
     RunDetail,
+    RunView,
     Started,
     encode_answer,
 )
@@ -47,30 +48,29 @@ from afl.kernel.database import Row
 from afl.kernel.errors import AgentFlowError, InputError
 
 
-async def run_workflow(context: PrincipalContext, request: RunWorkflow) -> Answer:
+async def run_workflow(context: PrincipalContext, request: RunWorkflow) -> Started:
     workflow = await context.catalog.find(request.workflow_id)
     if workflow is None:
         raise RequestRefused(f"No workflow exists with id {request.workflow_id}")
     new_run = context.catalog.new_run(workflow, "RUNWORKFLOW", request.params, request.run_id)
     await context.enqueue(new_run)
-    return Answer(success(encode_answer(Started(run_id=new_run.run_id))))
+    return Started(run_id=new_run.run_id)
 
 
-async def cancel_run(context: PrincipalContext, request: CancelRun) -> Answer:
+async def cancel_run(context: PrincipalContext, request: CancelRun) -> RunView:
     run = await context.change(lambda change: runs.cancel(change, request.run_id, request.reason))
-    return Answer(success(encode_answer(views.run_view(run, context.waits))))
+    return views.run_view(run, context.waits)
 
 
-async def get_run(context: PrincipalContext, request: GetRun) -> Answer:
-    return Answer(success(encode_answer(await _detail(context, request.run_id))))
+async def get_run(context: PrincipalContext, request: GetRun) -> RunDetail:
+    return await _detail(context, request.run_id)
 
 
-async def list_runs(context: PrincipalContext, request: ListRuns) -> Answer:
-    found = await context.store.read_async(lambda tx: views.list_runs(tx, request, context.waits))
-    return Answer(success(encode_answer(found)))
+async def list_runs(context: PrincipalContext, request: ListRuns) -> list[RunView]:
+    return await context.store.read_async(lambda tx: views.list_runs(tx, request, context.waits))
 
 
-async def watch_run(context: PrincipalContext, request: WatchRun) -> Answer:
+async def watch_run(context: PrincipalContext, request: WatchRun) -> RunDetail:
     """The run as soon as its version differs; after the timeout, as it is."""
 
     async def look() -> RunDetail | None:
@@ -78,10 +78,10 @@ async def watch_run(context: PrincipalContext, request: WatchRun) -> Answer:
         return detail if detail.run.version != request.version else None
 
     detail = await context.long_polls.until(look, [run_topic(request.run_id)], seconds(request.wait_ms))
-    return Answer(success(encode_answer(detail or await _detail(context, request.run_id))))
+    return detail or await _detail(context, request.run_id)
 
 
-async def get_logs(context: PrincipalContext, request: GetLogs) -> Answer:
+async def get_logs(context: PrincipalContext, request: GetLogs) -> LogPage:
     page = LogPage(lines=[], position=request.after, more=False)
 
     async def look() -> LogPage | None:
@@ -92,7 +92,7 @@ async def get_logs(context: PrincipalContext, request: GetLogs) -> Answer:
     instance = await context.store.read_async(lambda tx: logs.instance_of(tx, request.run_id))
     topic = logs_topic(instance) if instance else LOGS
     await context.long_polls.until(look, [topic], seconds(request.wait_ms))
-    return Answer(success(encode_answer(page)))
+    return page
 
 
 async def list_definitions(context: PrincipalContext, request: ListDefinitions) -> Answer:
@@ -100,13 +100,12 @@ async def list_definitions(context: PrincipalContext, request: ListDefinitions) 
     return Answer(success(context.catalog.definitions))
 
 
-async def check_workflows(context: PrincipalContext, request: CheckWorkflows) -> Answer:
+async def check_workflows(context: PrincipalContext, request: CheckWorkflows) -> list[FileProblem]:
     await context.catalog.refresh()
-    found = [
+    return [
         FileProblem(path=_readable(problem.path), line=problem.line, key=problem.key, error=problem.message)
         for problem in context.catalog.problems
     ]
-    return Answer(success(encode_answer(found)))
 
 
 def _readable(path: str) -> str:
@@ -114,9 +113,9 @@ def _readable(path: str) -> str:
     return path.encode("utf-8", "backslashreplace").decode()
 
 
-async def list_agents(context: PrincipalContext, request: ListAgents) -> Answer:
+async def list_agents(context: PrincipalContext, request: ListAgents) -> list[AgentView]:
     running = await context.store.read_async(views.running_by_agent)
-    found = [
+    return [
         AgentView(
             agent_id=agent.agent_id,
             incarnation=agent.incarnation,
@@ -127,7 +126,6 @@ async def list_agents(context: PrincipalContext, request: ListAgents) -> Answer:
         )
         for agent in context.registry.agents
     ]
-    return Answer(success(encode_answer(found)))
 
 
 async def _detail(context: PrincipalContext, run_id: str) -> RunDetail:
@@ -157,7 +155,7 @@ async def fetch_run(context: PrincipalContext, request: FetchRun) -> Answer:
     )
 
 
-async def heartbeat(context: PrincipalContext, request: Heartbeat) -> Answer:
+async def heartbeat(context: PrincipalContext, request: Heartbeat) -> Commands:
     """Commands, as soon as there are any. A heartbeat of an agent without runs writes nothing."""
     context.registry.seen(request.agent_id, request.incarnation, request.slots)
 
@@ -182,14 +180,14 @@ async def heartbeat(context: PrincipalContext, request: Heartbeat) -> Answer:
     # With a short heartbeat timeout, the answer must still leave time for the next heartbeat.
     parked_ms = min(request.wait_ms, context.store.lease_ms // 3)
     commands = await context.long_polls.until(look, topics, seconds(parked_ms))
-    return Answer(success(encode_answer(commands or Commands())))
+    return commands or Commands()
 
 
-async def ship(context: PrincipalContext, request: Ship) -> Answer:
+async def ship(context: PrincipalContext, request: Ship) -> Acked:
     """Acknowledged once it is stored, then published."""
     stored = await context.change(lambda change: reports.store_records(change, request))
     await context.publish(stored.blocks)
-    return Answer(success(encode_answer(Acked(acked=stored.acked))))
+    return Acked(acked=stored.acked)
 
 
 async def _next_run(context: PrincipalContext, request: FetchRun) -> Row | None:
@@ -214,7 +212,8 @@ async def _next_run(context: PrincipalContext, request: FetchRun) -> Row | None:
 
 _log = logging.getLogger(__name__)
 
-_VERBS: Mapping[type[requests.Request[Any]], Callable[[PrincipalContext, Any], Awaitable[Answer]]] = {
+# What a verb gives is sent as JSON, unless it is an Answer already.
+_VERBS: Mapping[type[requests.Request[Any]], Callable[[PrincipalContext, Any], Awaitable[object]]] = {
     requests.Ping: old_peers.ping,
     requests.ListWorkflows: old_peers.list_workflows,
     requests.RunTask: old_peers.run_task,
@@ -244,7 +243,8 @@ async def answer(context: PrincipalContext, frame: bytes) -> Answer:
     """Every frame gets an answer: no request can end the principal."""
     try:
         request = parse_request(frame)
-        return await _VERBS[type(request)](context, request)
+        found = await _VERBS[type(request)](context, request)
+        return found if isinstance(found, Answer) else Answer(success(encode_answer(found)))
     except ProtocolError as error:
         return Answer(client_error(f"ParseError: {error}"))
     except InputError as error:

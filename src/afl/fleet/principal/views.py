@@ -24,38 +24,8 @@ def _no_reason(row: Row) -> str:
 
 
 def run_view(row: Row, waits: WaitReason = _no_reason) -> RunView:
-    return RunView(
-        run_id=row["run_id"],
-        workflow_id=row["workflow_id"],
-        workflow_name=row["workflow_name"],
-        instance_id=row["instance_id"],
-        status=Status(row["status"]),
-        params=decode(row["params"]),
-        trigger=row["origin"],
-        agent_id=row["agent_id"],
-        attempt=row["requeued"] + 1,
-        epoch=row["epoch"],
-        created_at=row["created_at"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        cancel_reason=row["cancel_reason"],
-        error=row["error"],
-        version=row["version"],
-        waits=waits(row),
-    )
-
-
-def task_view(row: Row) -> TaskView:
-    return TaskView(
-        task_id=row["task_id"],
-        task_instance_id=row["task_instance_id"],
-        status=Status(row["status"]),
-        attempt=row["attempt"],
-        exit_code=row["exit_code"],
-        started_at=row["started_at"],
-        ended_at=row["ended_at"],
-        error=row["error"],
-    )
+    own = {"params": decode(row["params"]), "trigger": row["origin"], "attempt": row["requeued"] + 1}
+    return msgspec.convert({**row, **own, "waits": waits(row)}, RunView)
 
 
 def run_detail(tx: Transaction, run_id: str, waits: WaitReason = _no_reason) -> RunDetail | None:
@@ -63,7 +33,7 @@ def run_detail(tx: Transaction, run_id: str, waits: WaitReason = _no_reason) -> 
     row = tx.one(Q.get_run, run_id=run_id)
     if row is None:
         return None
-    tasks = [task_view(task) for task in tx.all(Q.get_tasks, run_id=run_id)]
+    tasks = [msgspec.convert(dict(task), TaskView) for task in tx.all(Q.get_tasks, run_id=run_id)]
     return RunDetail(run=run_view(row, waits), tasks=tasks, workflow=msgspec.Raw(row["workflow"].encode()))
 
 
