@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Sequence
 from uuid import uuid4
 
 from afl.coordination.broker import EXPIRED, Broker, Entry, OutgoingMessage, SendOutcome, TakeResult
-from afl.coordination.errors import CoordinatorInputError, MessageCoordinatorError
+from afl.coordination.deferred_work import DeferredWork
+from afl.coordination.errors import CoordinatorInputError
 from afl.coordination.keys import queue_name
 from afl.coordination.message_codec import (
     decode_error,
@@ -115,30 +115,19 @@ class MessageSender:
         return MessageResult(message_id=message.message_id, delivered=reason is None, error=reason)
 
 
-_log = logging.getLogger(__name__)
-
-
 class Subscriptions:
     """Stores the subscriptions of one coordinator, at once or in the background."""
 
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._made: dict[str, list[str]] = {}  # ids by queue; other coordinators may have ended some of them
-        self._due: list[MessageSubscription] = []
-        self._work: asyncio.Task[None] | None = None
-        self._failure: MessageCoordinatorError | None = None
+        self._deferred = DeferredWork("a subscription was not stored")
 
     def begin(self, agent_id: AgentId, message_types: list[MessageType]) -> MessageSubscription:
         """Stored in the background; without a running event loop, by the next `flush` or `of`."""
         subscription = _new(agent_id, message_types)
         if subscription.message_types:
-            self._due.append(subscription)
-            try:
-                loop = asyncio.get_running_loop()
-            except RuntimeError:  # no loop runs here yet
-                return subscription
-            if self._work is None or self._work.done():
-                self._work = loop.create_task(self._store_due(), name="coordination subscriptions")
+            self._deferred.add(self._store, subscription)
         return subscription
 
     async def add(self, agent_id: AgentId, message_types: list[MessageType]) -> MessageSubscription:
@@ -161,29 +150,12 @@ class Subscriptions:
 
     async def of(self, queue: str) -> Sequence[str]:
         """The ids of the subscriptions of this coordinator for a queue, once they are stored."""
-        await self._settle()
+        await self._deferred.settle()
         return self._made.get(queue, ())
 
     async def flush(self) -> None:
         """Store everything, or raise the first error."""
-        await self._settle()
-        failure, self._failure = self._failure, None
-        if failure is not None:
-            raise failure
-
-    async def _settle(self) -> None:
-        if self._work is not None and not self._work.done():
-            await asyncio.wait([self._work])
-        await self._store_due()
-
-    async def _store_due(self) -> None:
-        while self._due:
-            subscription = self._due.pop(0)
-            try:
-                await self._store(subscription)
-            except MessageCoordinatorError as error:
-                self._failure = self._failure or error
-                _log.error("a subscription of %s was not stored: %s", subscription.agent_id, error)
+        await self._deferred.flush()
 
     async def _store(self, subscription: MessageSubscription) -> None:
         types = [kind.value for kind in subscription.message_types]
