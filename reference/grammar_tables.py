@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-from pathlib import Path
+import json
 from typing import Any
 
 import lark
@@ -11,33 +10,23 @@ from lark import Lark
 from lark.grammar import Rule
 from lark.lexer import TerminalDef
 
-TABLES = Path(__file__).parents[1] / "src/afl/language/grammar_tables.py"
-_HEAD = '''# Generated from grammar.lark by `make docs`; change that file.
-# ruff: noqa: E501
-# fmt: off
-"""The grammar's tables."""
+from afl.language.grammar import OPTIONS, TABLES, digest, grammar_text, stored_tables
 
-from typing import Any
-
-'''
 _DEEP = 4  # levels that have a line for each entry
 
 
 def generated() -> str:
-    """The text of the module; that of today if it is up to date, for the numbers of states differ each time."""
-    if not TABLES.exists():
-        TABLES.write_text(f'{_HEAD}LARK = GRAMMAR = ""\nDATA: Any = {{}}\nMEMO: Any = {{}}\n')
-    grammar = importlib.import_module("afl.language.grammar")
-    text = grammar.grammar_text()
-    made = {"LARK": lark.__version__, "GRAMMAR": grammar.digest(text)}
-    if all(getattr(grammar.grammar_tables, name) == value for name, value in made.items()):
+    """The text of the file; that of today if it is up to date, for the numbers of states differ each time."""
+    text = grammar_text()
+    if TABLES.exists() and stored_tables().is_of(text):
         return TABLES.read_text()
-    data, memo = Lark(text, **grammar.OPTIONS).memo_serialize([TerminalDef, Rule])
-    known = "".join(f'{name} = "{value}"\n' for name, value in made.items())
-    return f"{_HEAD}{known}DATA: Any = {_lines(data, _DEEP)}\nMEMO: Any = {_lines(memo, 1)}\n"
+    data, memo = Lark(text, **OPTIONS).memo_serialize([TerminalDef, Rule])
+    made = f'"lark": "{lark.__version__}",\n"grammar": "{digest(text)}"'
+    return f'{{\n{made},\n"data": {_lines(data, _DEEP)},\n"memo": {_lines(memo, 1)}\n}}\n'
 
 
 def _lines(value: Any, deep: int) -> str:
-    if not deep or not isinstance(value, dict):
-        return repr(value)
-    return "{\n" + "".join(f"{key!r}: {_lines(each, deep - 1)},\n" for key, each in value.items()) + "}"
+    if not deep or not isinstance(value, dict) or not value:
+        return json.dumps(value)
+    rows = (f"{json.dumps(str(key))}: {_lines(each, deep - 1)}" for key, each in value.items())
+    return "{\n" + ",\n".join(rows) + "\n}"

@@ -1,7 +1,7 @@
 """The grammar as Lark runs it: from tables made beforehand, or from its text.
 
-Making the tables takes a tenth of a second of every process that parses. `make docs` writes them to `grammar_tables`;
-if they are those of another grammar or of another version of Lark, they are made here.
+Making the tables takes a tenth of a second of every process that parses. `make docs` writes them to
+`grammar_tables.json`; if they are those of another grammar or of another version of Lark, they are made here.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from hashlib import sha256
 from typing import Any
 
 import lark
+import msgspec
 from lark import Lark
 
 from afl.kernel.package_files import package_folder
-from afl.language import grammar_tables
 
+TABLES = package_folder("afl.language") / "grammar_tables.json"
 OPTIONS: dict[str, Any] = {
     "start": "program",
     "parser": "lalr",
@@ -34,11 +35,33 @@ def digest(text: str) -> str:
     return sha256(f"{sorted(OPTIONS.items())}{text}".encode()).hexdigest()
 
 
+class Tables(msgspec.Struct, frozen=True):
+    """What Lark made of a grammar, as it serializes it, and which grammar and version of Lark that was."""
+
+    lark: str
+    grammar: str
+    data: dict[str, Any]
+    memo: dict[int, Any]
+
+    def is_of(self, text: str) -> bool:
+        """Whether they are those of this grammar and of the Lark that is installed."""
+        return (self.lark, self.grammar) == (lark.__version__, digest(text))
+
+
+def stored_tables() -> Tables:
+    """The tables that were made beforehand."""
+    tables = msgspec.json.decode(TABLES.read_bytes(), type=Tables)
+    parser = tables.data["parser"]["parser"]
+    parser["states"] = {int(state): actions for state, actions in parser["states"].items()}
+    return tables
+
+
 def open_grammar(**parts: Any) -> Lark:
     """The parser with this `transformer` and `postlex`."""
     text = grammar_text()
-    if (lark.__version__, digest(text)) == (grammar_tables.LARK, grammar_tables.GRAMMAR):
+    tables = stored_tables()
+    if tables.is_of(text):
         # As the parsers do that Lark generates; its public `load` takes no transformer.
-        loaded: Lark = Lark._load_from_dict(grammar_tables.DATA, grammar_tables.MEMO, **parts)  # type: ignore[no-untyped-call]
+        loaded: Lark = Lark._load_from_dict(tables.data, tables.memo, **parts)  # type: ignore[no-untyped-call]
         return loaded
     return Lark(text, **OPTIONS, **parts)
