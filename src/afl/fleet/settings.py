@@ -237,20 +237,3 @@ def expanded(path: str) -> str:
             "paths of the fleet to folders that exist, or set HOME"
         )
     return found
-
-
-def render_fleet_markdown() -> str:
-    """The fleet's part of docs/settings.md."""
-    lines = [
-        "## Fleet",
-        "",
-        "Principal, agents and clients of the fleet read these from the environment, else from a file `.env` in",
-        "the working directory. Made from the table in `afl.fleet.settings`.",
-        "",
-        "| variable | default | value | meaning |",
-        "|---|---|---|---|",
-    ]
-    for row in FLEET_SETTINGS:
-        default = f"`{row.default}`" if row.default != "" else "(empty)"
-        lines.append(f"| `{row.variable}` | {default} | {row.kind.expects} | {row.doc} |")
-    return "\n".join(lines) + "\n"

@@ -228,10 +228,6 @@ def _listed(words: list[str]) -> str:
 
 
 T = TypeVar("T")
-COLUMNS = (
-    "| variable | in the file | default | value | meaning |",
-    "|---|---|---|---|---|",
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,13 +278,3 @@ def read_variables(rows: Iterable[Setting], environ: Mapping[str, str], where: s
         for row in rows
         if (text := environ.get(row.variable, "")) != ""
     }
-
-
-def render_rows(rows: Iterable[Setting]) -> list[str]:
-    """The rows as lines of a Markdown table."""
-    lines = []
-    for row in rows:
-        default = f"`{row.default}`" if row.default not in ("", ()) else "(empty)"
-        cells = (f"`{row.variable}`", f"`{row.key}`", default, row.kind.expects, row.doc)
-        lines.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
-    return lines

@@ -1,9 +1,8 @@
 """Every setting of AgentFlow: one table, read from the environment, a file, or the caller.
 
-The table is the class `Settings`: each field is a setting with its variable, default, range and meaning, and
-`render_markdown` turns it into docs/settings.md. The first source that has a value wins: the caller, the
-environment, the file, the default. A bad value is a SettingError that says which variable, what it holds and
-what it should; a secret is never shown, neither there nor in `repr`.
+The table is the class `Settings`: each field is a setting with its variable, default, range and meaning. The first
+source that has a value wins: the caller, the environment, the file, the default. A bad value is a SettingError that
+says which variable, what it holds and what it should; a secret is never shown, neither there nor in `repr`.
 
 The settings of the section `mongodb` select the MongoDB store; a store that names something else is an error.
 """
@@ -25,7 +24,6 @@ from afl.kernel.mongodb_address import with_database, with_login
 from afl.kernel.near_names import near_name
 from afl.kernel.redaction import redact
 from afl.kernel.setting_kinds import (
-    COLUMNS,
     Choice,
     Integer,
     Pairs,
@@ -34,7 +32,6 @@ from afl.kernel.setting_kinds import (
     Url,
     mask_url,
     read_variables,
-    render_rows,
     rows_of,
     setting,
 )
@@ -376,27 +373,6 @@ def read_file(path: Path) -> dict[str, Any]:
             raise SettingError(_no_such(f"{path}: unknown setting {key!r}", key, list(by_key)))
         found[row.name] = row.checked(value, f"{path}: {key!r}")
     return found
-
-
-def render_markdown() -> str:
-    """docs/settings.md."""
-    lines = [
-        "# Settings",
-        "",
-        "Generated from `afl.kernel.settings`; do not edit this page by hand.",
-        "",
-        "A value comes from the command line or the caller, otherwise from the environment variable, then from",
-        f"the configuration file (`{DEFAULT_CONFIG_FILENAME}`, a JSON object; `mongodb.url` is the key `url`",
-        "of the object `mongodb`), and finally from the default. An invalid value stops the program with a message",
-        "that says what was expected.",
-        "",
-        "Any of the `mongodb` settings selects the MongoDB store: the others have their defaults. A store",
-        "(`AFL_STORE`, or `store` in the file) that names something else stops the program; `--store` wins.",
-        "",
-        *COLUMNS,
-        *render_rows(SETTINGS),
-    ]
-    return "\n".join(lines) + "\n"
 
 
 def _selected_store(values: Mapping[str, Any], sources: Mapping[str, str]) -> dict[str, str]:

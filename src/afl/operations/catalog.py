@@ -177,12 +177,3 @@ def operation_of(function: Callable[..., Any]) -> Operation:
 def named(name: str) -> Operation:
     """The row of a name; StopIteration for one that is not in the table."""
     return next(each for each in OPERATIONS if each.name == name)
-
-
-def render_markdown() -> str:
-    """The table of docs/http-api.md."""
-    lines = ["| request | role | what it does | operation |", "|---|---|---|---|"]
-    lines += [
-        f"| `{each.method} {each.path}` | {each.role} | {each.summary} | `{each.name}` |" for each in PUBLIC
-    ]
-    return "\n".join(lines) + "\n"

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from afl.fleet.settings import render_fleet_markdown
 from afl.kernel.config_file import find_file
 from afl.kernel.errors import SettingError
 from afl.kernel.setting_kinds import mask_url
-from afl.kernel.settings import SETTINGS, Settings, load_settings, render_markdown
+from afl.kernel.settings import SETTINGS, Settings, load_settings
+from reference import pages
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,8 +36,7 @@ def write(path: Path, document: Any) -> Path:
 
 
 def test_the_page_in_docs_is_up_to_date() -> None:
-    page = render_markdown() + "\n" + render_fleet_markdown()
-    assert (ROOT / "docs" / "settings.md").read_text() == page
+    assert (ROOT / "docs" / "settings.md").read_text() == pages.settings()
 
 
 def test_defaults() -> None:

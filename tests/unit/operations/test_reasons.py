@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from afl.operations.reason.reasons import CODES, Outlook, Reason, render_markdown
+from afl.operations.reason.reasons import CODES, Outlook, Reason
+from reference import pages
 
 ROOT = Path(__file__).parents[3]
 
 
 def test_the_docs_list_every_code_as_it_is() -> None:
     page = (ROOT / "docs" / "why.md").read_text()
-    assert render_markdown() in page
+    assert pages.why() == page
     assert re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE) == list(CODES)
 
 

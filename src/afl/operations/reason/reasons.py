@@ -257,12 +257,3 @@ class Reason:
             f"{'  ' * depth}{each.kind} {each.id}: {each.sentence}" for depth, each in enumerate(self.chain)
         ]
         return "\n".join([*lines, f"-> {self.cause.action}  [{self.cause.code}]"])
-
-
-def render_markdown() -> str:
-    """The table of docs/why.md."""
-    lines = ["| code | meaning | without action it | what to do |", "|---|---|---|---|"]
-    words = {Outlook.MOVES: "continues", Outlook.STANDS: "stays stuck", Outlook.OVER: "is over"}
-    for name, code in CODES.items():
-        lines.append(f"| `{name}` | {code.meaning} | {words[code.outlook]} | {code.action} |")
-    return "\n".join(lines) + "\n"
