@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import socket
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from afl.kernel.event_loop import embedding_loop, other_thread
-from afl.kernel.ids import random_id
-from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
-from afl.runtime.runner.registration import Registration, describe_server
+from afl.runtime.runner.registration import Registration
+from afl.runtime.runner.worker_service import WorkerService
 from afl.runtime.task_handlers.handler import Callback, Handlers
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
 from afl.runtime.worker.polling import PollingWorker
-from afl.runtime.worker.worker import Worker
 
 DRAIN_SECONDS = 30.0
 
@@ -44,11 +40,13 @@ class AgentPollerConfig:
         self.server_name = self.server_name or socket.gethostname()
 
 
-class AgentPoller:
+class AgentPoller(WorkerService):
     """Claims tasks of the facets it has callbacks for, and continues their steps with what the callbacks answer.
 
     One that is made within a running event loop runs coroutine callbacks there; start it by `asyncio.to_thread`.
     """
+
+    _thread_name = "afl-agent"
 
     def __init__(
         self,
@@ -56,28 +54,9 @@ class AgentPoller:
         evaluator: Evaluator,
         config: AgentPollerConfig | None = None,
     ) -> None:
-        self._persistence = persistence
-        self._evaluator = evaluator
+        super().__init__(persistence, evaluator)
         self._config = config or AgentPollerConfig()
         self._handlers = Handlers()
-        self._server_id = random_id()
-        self._loop = embedding_loop()
-        self._worker: Worker | None = None
-        self._guard = threading.Lock()
-
-    @property
-    def server_id(self) -> str:
-        """This poller in the registry of servers."""
-        return self._server_id
-
-    @property
-    def is_running(self) -> bool:
-        """Whether `start` is under way."""
-        return self._worker is not None
-
-    @cached_property
-    def _pool(self) -> ThreadPool:
-        return ThreadPool("afl-agent")
 
     def register(self, facet_name: str, callback: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
         """Serve a facet, by its full or its short name; the last registration counts."""
@@ -87,23 +66,13 @@ class AgentPoller:
         """The names that callbacks are registered under."""
         return self._handlers.names
 
-    def cache_workflow_ast(self, workflow_id: str, ast: dict[str, Any]) -> None:
-        """Know the workflow of a run without asking the store. The program stored with the run still counts."""
-        self._evaluator.programs.remember(workflow_id, ast)
-
     def start(self) -> None:
         """Register, work until `stop` is called from another thread or by a handler, and sign off."""
         config = self._config
         registration = Registration(self._persistence, self._server(), config.heartbeat_interval_ms)
         with self._guard:
-            worker = self._worker = Worker(
-                self._evaluator,
-                self._handlers,
-                self._options,
-                lambda: self._pool,
-                WorkerHooks(stored=registration.stored),
-                loop=other_thread(self._loop),
-            )
+            hooks = WorkerHooks(stored=registration.stored)
+            worker = self._worker = self._new_worker(self._handlers, self._options, hooks)
         problem: BaseException | None = None
         try:
             registration.enter()
@@ -119,18 +88,6 @@ class AgentPoller:
                 self._worker = None
                 self._end_threads()
                 registration.leave(problem)
-
-    def _end_threads(self) -> None:
-        """Let the threads end as their callbacks return; one that never does is left behind."""
-        if "_pool" in vars(self):
-            self._pool.shutdown(wait=False)
-            del self._pool
-
-    def stop(self) -> None:
-        """End `start` gracefully: what runs is finished first."""
-        with self._guard:
-            if self._worker is not None:
-                self._worker.stop()
 
     def poll_once(self) -> int:
         """One poll without threads: up to `max_concurrent` tasks, one after another. How many."""
@@ -153,14 +110,4 @@ class AgentPoller:
 
     def _server(self) -> ServerDefinition:
         names = self.registered_names()
-        config = self._config
-        server = describe_server(
-            self._server_id,
-            group=config.server_group,
-            service=config.service_name,
-            name=config.server_name,
-            handlers=names,
-            topics=names,
-        )
-        server.task_list, server.capacity = config.task_list, config.max_concurrent
-        return server
+        return self._described(self._config, names, names)

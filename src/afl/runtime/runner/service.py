@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
 from afl.kernel.clock import wall_ms
-from afl.kernel.event_loop import embedding_loop, other_thread
-from afl.kernel.ids import random_id
 from afl.kernel.lease import LEASE_MS
 from afl.kernel.metrics import process_meters
-from afl.kernel.thread_pool import ThreadPool
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.monitoring.store_metrics import StoreFigures
@@ -20,11 +16,12 @@ from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.recovery.sweep import continue_lost_steps, fire_timers, receive_lost_signals, reclaim
 from afl.runtime.runner.config import RunnerConfig
 from afl.runtime.runner.periodic_jobs import periodic_jobs_of
-from afl.runtime.runner.registration import Registration, describe_server
+from afl.runtime.runner.registration import Registration
 from afl.runtime.runner.registry_handlers import RegistryHandlers
 from afl.runtime.runner.status_server import StatusServer
 from afl.runtime.runner.stop_signals import StopSignals
 from afl.runtime.runner.system_tasks import EXECUTE_TASK_NAME, RESUME_TASK_NAME, SystemTasks
+from afl.runtime.runner.worker_service import WorkerService
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.tool_registry import ToolRegistry
 from afl.runtime.worker.options import WorkerHooks, WorkerOptions
@@ -35,7 +32,7 @@ from afl.runtime.worker.worker import Worker
 __all__ = ["EXECUTE_TASK_NAME", "RESUME_TASK_NAME", "RunnerConfig", "RunnerService"]
 
 
-class RunnerService:
+class RunnerService(WorkerService):
     """See the module. `handlers` are functions marked with @handler, beside what the registry has.
 
     `started` is called once it works; `told` with whatever a handler answered, and what was wrong with it; `stopping`,
@@ -43,6 +40,8 @@ class RunnerService:
     does, for the registry of servers. One that is made within a running event loop runs coroutine handlers there; start
     it by `asyncio.to_thread`.
     """
+
+    _thread_name = "afl-runner"
 
     def __init__(
         self,
@@ -57,8 +56,7 @@ class RunnerService:
         stopping: Callable[[int], None] | None = None,
         hosts: Sequence[str] = (),
     ) -> None:
-        self._persistence = persistence
-        self._evaluator = evaluator
+        super().__init__(persistence, evaluator)
         self._config = config or RunnerConfig()
         self._registry = tool_registry if tool_registry is not None else ToolRegistry()
         self._registry.register(EXECUTE_TASK_NAME, _only_as_task)
@@ -68,36 +66,14 @@ class RunnerService:
         self._stopping = stopping
         self._hosts = list(hosts)
         self.abandoned = 0  # handlers that had not returned when the service ended
-        self._server_id = random_id()
-        self._loop = embedding_loop()
         self._began = 0
-        self._worker: Worker | None = None
         self._status: StatusServer | None = None
-        self._guard = threading.Lock()
         self._registration = Registration(persistence, self._server(), self._config.heartbeat_interval_ms)
-
-    @property
-    def server_id(self) -> str:
-        """This runner in the registry of servers."""
-        return self._server_id
-
-    @property
-    def is_running(self) -> bool:
-        """Whether `start` is under way."""
-        return self._worker is not None
 
     @property
     def http_port(self) -> int | None:
         """Where the status server listens, while there is one."""
         return self._status.port if self._status is not None else None
-
-    @cached_property
-    def _pool(self) -> ThreadPool:
-        return ThreadPool("afl-runner")
-
-    def cache_workflow_ast(self, workflow_id: str, ast: dict[str, Any]) -> None:
-        """Know the workflow of a run without asking the store. The program stored with the run still counts."""
-        self._evaluator.programs.remember(workflow_id, ast)
 
     # -- the service ------------------------------------------------------------------------------------------
 
@@ -146,12 +122,6 @@ class RunnerService:
                 self._status = None
             self._registration.leave(problem)
 
-    def _end_threads(self) -> None:
-        """Let the threads end as their handlers return; one that never does is left behind."""
-        if "_pool" in vars(self):
-            self._pool.shutdown(wait=False)
-            del self._pool
-
     def _drain(self, worker: Worker) -> None:
         if self._stopping is not None:
             self._stopping(worker.in_flight.running)
@@ -160,15 +130,9 @@ class RunnerService:
         except KeyboardInterrupt:  # asked again: wait no longer, but give back what is in hand
             worker.drain(0)
 
-    def stop(self) -> None:
-        """End `start` gracefully; from any thread."""
-        with self._guard:
-            if self._worker is not None:
-                self._worker.stop()
-
     def _make_worker(self) -> Worker:
-        hooks, loop = self._hooks(), other_thread(self._loop)
-        worker = Worker(self._evaluator, self._handlers, self._options, lambda: self._pool, hooks, loop=loop)
+        hooks = self._hooks()
+        worker = self._new_worker(self._handlers, self._options, hooks)
         self._serve_system_tasks(worker, hooks)
         return worker
 
@@ -258,16 +222,8 @@ class RunnerService:
         return lambda: meters.render() + held.text()
 
     def _server(self) -> ServerDefinition:
-        config = self._config
-        server = describe_server(
-            self._server_id,
-            group=config.server_group,
-            service=config.service_name,
-            name=config.server_name,
-            handlers=[*self._handlers.names, *SystemTasks.names, *self._hosts],
-            topics=config.topics,
-        )
-        server.task_list, server.capacity = config.task_list, config.max_concurrent
+        served = [*self._handlers.names, *SystemTasks.names, *self._hosts]
+        server = self._described(self._config, served, self._config.topics)
         server.any_event = self._handlers.any_event
         return server
 
