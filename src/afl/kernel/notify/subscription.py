@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import asyncio
+
+T = TypeVar("T")
+_EVERY_SECONDS = 1.0
 
 
 class Source(Protocol):
@@ -61,6 +65,19 @@ class Subscription:
                 finally:
                     self._remove(waiter.release)
             return self._take()
+
+    def poll(self, look: Callable[[], T], is_enough: Callable[[T], bool], seconds: float | None = None) -> T:
+        """What `look` finds, as soon as that is enough, or else after so many seconds (None: without end).
+
+        It looks again after each notification, and every second, for one may be lost.
+        """
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            found = look()
+            left = _EVERY_SECONDS if until is None else min(_EVERY_SECONDS, until - time.monotonic())
+            if left <= 0 or is_enough(found):
+                return found
+            self.wait(left)
 
     async def wait_async(self, timeout: float | None = None) -> frozenset[str]:
         """`wait` for asyncio."""

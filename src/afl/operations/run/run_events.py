@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -20,7 +19,6 @@ from afl.runtime.persistence.topics import history_topic, logs_topic, run_topic
 from afl.runtime.program import paths
 from afl.runtime.types import StepId, WorkflowId
 
-_POLL_SECONDS = 1.0
 LOG = "log"
 PROGRESS = "progress"
 ENDS = (HistoryKind.RUN_COMPLETED, HistoryKind.RUN_FAILED, HistoryKind.RUN_CANCELED)
@@ -92,14 +90,10 @@ def read_events(
     """
     name = run_store.find(store, run or None).workflow_id
     place = _Position.of(after)
-    until = time.monotonic() + wait
     with store.subscribe(event_topics(name)) as subscription:
-        while True:
-            page = _page(store, name, place, limit)
-            left = until - time.monotonic()
-            if page.events or page.over or left <= 0:
-                return page
-            subscription.wait(min(left, _POLL_SECONDS))
+        return subscription.poll(
+            lambda: _page(store, name, place, limit), lambda page: bool(page.events or page.over), wait
+        )
 
 
 @dataclass(frozen=True)

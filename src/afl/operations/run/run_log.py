@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
@@ -19,7 +18,6 @@ from afl.runtime.persistence.topics import logs_topic, run_topic
 from afl.runtime.program import paths
 from afl.runtime.types import WorkflowId
 
-_POLL_SECONDS = 1.0
 OVERLAP = 1_000  # positions that are read again: those of concurrent writers may appear out of order
 _BATCH = 1_000
 END = 2**53
@@ -96,15 +94,15 @@ def read_page(
     wanted = LogFilter(level, grep, attempt, step)
     if before:
         return _read_back(store, name, before, limit, wanted)
-    until = time.monotonic() + wait
+
+    def look() -> LogPage:
+        nonlocal after
+        over = _is_over(store, name)
+        found, after = _read_on(store, name, after, limit, wanted)
+        return LogPage([log_line(log) for log in found], after, over)
+
     with store.subscribe([logs_topic(name), run_topic(name)]) as subscription:
-        while True:
-            over = _is_over(store, name)
-            found, after = _read_on(store, name, after, limit, wanted)
-            left = until - time.monotonic()
-            if found or over or left <= 0:
-                return LogPage([log_line(log) for log in found], after, over)
-            subscription.wait(min(left, _POLL_SECONDS))
+        return subscription.poll(look, lambda page: bool(page.lines or page.over), wait)
 
 
 def _read_on(

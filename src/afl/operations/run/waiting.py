@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
@@ -17,8 +16,6 @@ from afl.runtime.entities import RunOutcome
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.topics import run_topic
 from afl.runtime.types import WorkflowId
-
-_POLL_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -41,16 +38,15 @@ class RunEnd:
 
 def wait(store: PersistenceAPI, run: str, timeout: float | None = None) -> RunEnd:
     """Wait until a run is over, for at most so many seconds."""
-    until = None if timeout is None else time.monotonic() + timeout
+
+    def look() -> RunOutcome:
+        outcomes = store.get_outcomes([WorkflowId(run)])
+        if not outcomes:
+            raise NotFoundError(f"run {run} is no longer in this store")
+        return outcomes[0]
+
     with store.subscribe([run_topic(run)]) as subscription:
-        while True:
-            outcomes = store.get_outcomes([WorkflowId(run)])
-            if not outcomes:
-                raise NotFoundError(f"run {run} is no longer in this store")
-            left = _POLL_SECONDS if until is None else min(_POLL_SECONDS, until - time.monotonic())
-            if outcomes[0].is_over or left <= 0:
-                return _end(store, outcomes[0])
-            subscription.wait(left)
+        return _end(store, subscription.poll(look, lambda outcome: outcome.is_over, timeout))
 
 
 def wait_a_while(store: PersistenceAPI, run: str, timeout: LongPoll = 0) -> RunEnd:
@@ -75,14 +71,12 @@ def wait_for_any(
     timeout: LongPoll = 0,
 ) -> RunEnds:
     """The runs that have ended, as soon as there is one, or after that many seconds."""
-    until = time.monotonic() + timeout
     with store.subscribe([run_topic(run) for run in runs]) as subscription:
-        while True:
-            found = ended_runs(store, runs)
-            left = until - time.monotonic()
-            if found.ended or found.unknown or not runs or left <= 0:
-                return found
-            subscription.wait(min(left, _POLL_SECONDS))
+        return subscription.poll(
+            lambda: ended_runs(store, runs),
+            lambda found: bool(found.ended or found.unknown or not runs),
+            timeout,
+        )
 
 
 def ended_runs(store: PersistenceAPI, runs: Sequence[str]) -> RunEnds:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Annotated
 
 from msgspec import Meta
@@ -15,8 +14,6 @@ from afl.operations.turn.turns import find_turn
 from afl.turns.model import TurnRef
 from afl.turns.topics import turn_topic
 from afl.turns.turn_events import AgentEventPage, EventPosition, read_turn_page
-
-_POLL_SECONDS = 1.0  # a notification may be lost
 
 TurnPosition = Annotated[
     str, Meta(pattern=r"^(\d{1,15}(\.\d{1,15}){3})?$", description="The position of the last event.")
@@ -38,21 +35,15 @@ def read_turn_events(
         found = database.read(lambda tx: find_turn(tx, where.project, turn))
         if not wait:
             return _page(database, found, place, limit)
-        return _wait(database, found, place, limit, wait)
-
-
-def _wait(database: Database, turn: TurnRef, place: EventPosition, limit: int, wait: float) -> AgentEventPage:
-    until = time.monotonic() + wait
-    with (
-        open_notifier(database) as notifier,
-        notifier.subscribe([turn_topic(turn.agent_turn_id)]) as subscription,
-    ):
-        while True:
-            page = _page(database, turn, place, limit)
-            left = until - time.monotonic()
-            if page.events or page.over or left <= 0:
-                return page
-            subscription.wait(min(left, _POLL_SECONDS))
+        with (
+            open_notifier(database) as notifier,
+            notifier.subscribe([turn_topic(found.agent_turn_id)]) as subscription,
+        ):
+            return subscription.poll(
+                lambda: _page(database, found, place, limit),
+                lambda page: bool(page.events or page.over),
+                wait,
+            )
 
 
 def _page(database: Database, turn: TurnRef, place: EventPosition, limit: int) -> AgentEventPage:
