@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from enum import Enum
 from typing import Any
 
 from afl.client.async_client import AsyncClient
@@ -65,16 +66,24 @@ def _signature(function: Any) -> list[str]:
     """As one would write it; a long one with a line for each parameter."""
     found = inspect.signature(function)
     shown = [each for each in found.parameters.values() if each.name != "self"]
-    text = str(found.replace(parameters=shown)).replace("'", "")
-    line = f"{function.__name__}{text}"
-    if len(line) <= _LONGEST:
-        return [line]
-    end = text.rpartition(") -> ")[2]
-    parts = [str(each).replace("'", "") for each in shown]
+    end = str(found.return_annotation).replace("'", "")
+    parts = [_parameter(each) for each in shown]
     star = next((n for n, each in enumerate(shown) if each.kind is each.KEYWORD_ONLY), None)
     if star is not None:
         parts.insert(star, "*")
+    line = f"{function.__name__}({', '.join(parts)}) -> {end}"
+    if len(line) <= _LONGEST:
+        return [line]
     return [f"{function.__name__}(", *(f"    {part}," for part in parts), f") -> {end}"]
+
+
+def _parameter(parameter: inspect.Parameter) -> str:
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    shown = f"{stars.get(parameter.kind, '')}{parameter.name}: {parameter.annotation}"
+    if parameter.default is parameter.empty:
+        return shown
+    default = parameter.default
+    return f"{shown} = {(default.value if isinstance(default, Enum) else default)!r}"
 
 
 def _text(documented: Any) -> list[str]:
