@@ -65,7 +65,7 @@ _Yes = Annotated[
 )
 def list_(found: list[Approval], *, group: str, store: str | None, server: str | None) -> None:
     columns = ("APPROVAL", "FOR", "WHAT", "RUN", "STEP", "ASKED", "EXPIRES", "VALUES")
-    shown = Table(*columns, below=["RUN", "STEP", "VALUES"])
+    shown = Table(*columns, below=["WHAT", "RUN", "STEP", "VALUES"])
     for each in found:
         remaining = each.expires - wall_ms()
         shown.add(

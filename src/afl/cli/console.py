@@ -85,7 +85,7 @@ _GAP = "  "
 
 
 class Table:
-    """Rows below a heading. Columns named in `below` move to a line of their own where the console is too narrow."""
+    """Rows below a heading. Columns named in `below` move to a second line, the last one first, until the rest fits."""
 
     def __init__(self, *columns: str, below: Iterable[str] = ()) -> None:
         self._columns = columns
@@ -104,14 +104,20 @@ class Table:
         heading = [Text(name, "bold") for name in self._columns]
         lines = [heading, *self._rows]
         widths = {number: max(line[number].cell_len for line in lines) for number in every}
-        total = sum(widths.values()) + len(_GAP) * (len(every) - 1)
-        fits = total <= console.width
-        beside = [number for number in every if fits or number not in self._below]
+        beside = self._beside(every, widths, console.width)
         for line in lines:
             console.print(_joined(line, beside, widths), soft_wrap=True)
             details = Text(_GAP).join(line[each] for each in every if each not in beside and line[each])
             if details:
                 console.print(Padding.indent(details, len(_GAP)))
+
+    def _beside(self, every: list[int], widths: dict[int, int], room: int) -> list[int]:
+        beside = list(every)
+        for number in sorted(self._below.intersection(every), reverse=True):
+            if sum(widths[each] for each in beside) + len(_GAP) * (len(beside) - 1) <= room:
+                break
+            beside.remove(number)
+        return beside
 
     def _used(self, number: int) -> bool:
         return any(row[number].plain for row in self._rows)

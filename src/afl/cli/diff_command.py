@@ -56,9 +56,12 @@ def _print_values(console: Console, heading: str, values: Sequence[ComparedValue
     if not values:
         return
     table = Table(heading, "FIRST", "SECOND")
+    names = max(len(heading), *(len(each.name) for each in values))
+    width = min(60, max(20, (console.width - names - 4) // 2))
     for each in values:
         style = "yellow" if each.differs else "dim"
-        table.add(each.name, Text(shortened(each.first), style), Text(shortened(each.second), style))
+        first, second = (shortened(side, width) for side in (each.first, each.second))
+        table.add(each.name, Text(first, style), Text(second, style))
     table.print(console)
     console.print()
 
@@ -68,17 +71,21 @@ def _print_steps(console: Console, steps: Sequence[ComparedStep]) -> None:
         return
     table = Table("STEP", "FACET", "FIRST", "SECOND", "DIFFERENCE", below=["DIFFERENCE"])
     for each in steps:
-        values = ", ".join(
-            f"{value.name}: {shortened(value.first, 40)} → {shortened(value.second, 40)}"
-            for value in each.values
-        )
-        table.add(each.step, each.facet, _side(each.first), _side(each.second), values)
+        table.add(each.step, each.facet, _side(each.first), _side(each.second), _difference(each))
     table.print(console)
+
+
+def _difference(step: ComparedStep) -> str:
+    """What differs besides the state; long texts are cut."""
+    parts = [(each.name, each.first, each.second) for each in step.values]
+    first, second = (side.error if side is not None else "" for side in (step.first, step.second))
+    if first or second:
+        parts.append(("error", first or "none", second or "none"))
+    return ", ".join(f"{name}: {shortened(a, 40)} → {shortened(b, 40)}" for name, a, b in parts)
 
 
 def _side(side: StepSide | None) -> Text:
     if side is None:
         return Text("–", "dim")
     text = Text(side.state, COLORS.get(side.state, ""))
-    text.append(f" {duration(side.duration_ms)}", "dim")
-    return text.append(f" {shortened(side.error)}", "red") if side.error else text
+    return text.append(f" {duration(side.duration_ms)}", "dim")

@@ -137,7 +137,7 @@ def cancel(view: RunView) -> None:
     """,
 )
 def agents_(found: list[AgentView]) -> None:
-    shown = Table("AGENT", "STATE", "RUNNING", "SLOTS", "HEARD")
+    shown = Table("AGENT", "STATE", "RUNNING", "SLOTS", "LAST SEEN")
     for each in found:
         state = "busy" if each.running else "ready"
         shown.add(
@@ -213,7 +213,7 @@ def _print_runs(runs: list[RunView]) -> None:
         say("No runs")
         return
     now = wall_ms()
-    shown = Table("RUN", "WORKFLOW", "STATUS", "MADE", "TOOK", "AGENT", "ERROR", below=["ERROR"])
+    shown = Table("RUN", "WORKFLOW", "STATUS", "CREATED", "TOOK", "AGENT", "ERROR", below=["ERROR"])
     for each in runs:
         took = None if each.started_at is None else (each.ended_at or now) - each.started_at
         shown.add(

@@ -53,7 +53,7 @@ def list_(page: FlowPage, *, store: str | None, server: str | None) -> None:
     if page.flows:
         shown.print(output())
     else:
-        say(f"No flows in {looked_at(store, server)}; `afl flows publish FILE` keeps one")
+        say(f"No flows in {looked_at(store, server)}; `afl flows publish FILE` stores one")
     if page.next:
         say(f"More: the same command with --before {page.next}", "dim")
 
@@ -130,7 +130,7 @@ def _print(view: FlowView) -> None:
     console.print(Text.assemble((line.name, "bold"), ("  " + line.id, "dim")))
     if line.stored:
         console.print(Text(f"stored {date(line.stored)}, {line.runs:,} run{'' if line.runs == 1 else 's'}"))
-    shown = Table("WORKFLOW", "TAKES", "GIVES", below=["TAKES", "GIVES"])
+    shown = Table("WORKFLOW", "INPUTS", "OUTPUTS", below=["INPUTS", "OUTPUTS"])
     for each in view.workflows:
         shown.add(each.name, _fields(each.parameters), _fields(each.returns))
     if view.workflows:

@@ -39,7 +39,7 @@ from afl.runtime.entities import RunnerState, labels
 def list_(page: RunPage, *, store: str | None, server: str | None) -> None:
     labeled = any(each.name or each.tags for each in page.runs)
     about = ["NAME", ""] if labeled else [""]
-    shown = Table("RUN", "STARTED", "STATE", "TOOK", "WORKFLOW", *about, below=about)
+    shown = Table("RUN", "STARTED", "STATE", "TOOK", "WORKFLOW", *about, below=["TOOK", "WORKFLOW", *about])
     for each in page.runs:
         shown.add(
             each.run,

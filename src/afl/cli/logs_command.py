@@ -13,7 +13,7 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.completion import run_ids
-from afl.cli.console import output
+from afl.cli.console import output, say
 from afl.client.run_waits import read_log
 from afl.operations.run.log_filter import LEVELS, LogFilter
 from afl.operations.run.run_log import LogLine
@@ -72,12 +72,16 @@ def logs(
     with client_for(store, server) as client:
         found = client.call(wait_a_while, run_id or "")
         console = output()
+        empty = True
         wanted = LogFilter(level or "", grep, attempt or 0, step)
         for line in read_log(client, found.run, follow=follow, wanted=wanted):
+            empty = False
             if as_json:
                 typer.echo(json.dumps(asdict(line)))
             else:
                 console.print(_text(line))
+    if empty and not as_json:
+        say(f"Run {found.run} has no log entries{' that match' if wanted != LogFilter() else ''}")
 
 
 def _text(line: LogLine) -> Text:

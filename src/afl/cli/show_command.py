@@ -83,18 +83,19 @@ def _node(node: StepNode, now: int) -> dict[str, Any]:
 def show(found: RunView) -> None:
     run = found.tree.run
     console = output()
-    console.print(render(View(found.tree, found.owners, found.lineage.parent)))
+    console.print(render(View(found.tree, found.owners, found.lineage.parent, found.line.status_words)))
     _print_origin(console, found.lineage)
     _print_children(console, found.lineage)
     print_attempts(console, found.attempts)
     if run.error is not None and run.state == RunnerState.FAILED:
         failure = StepFailure.from_dict(run.error)
         own = [each for each in found.attempts if each.step == failure.step]
+        console.print()
         console.print(failure_text(run.workflow_id, run.workflow_name, failure, attempts=own))
     else:
         last = last_failure(sorted(found.attempts, key=lambda each: each.ended))
         if last is not None and last.traceback:
-            console.print(Text(f"Attempt {last.number} of {last.step} raised:\n{last.traceback}"))
+            console.print(Text(f"\nAttempt {last.number} of {last.step} raised:\n{last.traceback}"))
 
 
 def _print_origin(console: Console, lineage: Lineage) -> None:
@@ -125,6 +126,7 @@ def print_attempts(console: Console, attempts: Sequence[AttemptView]) -> None:
     """One line each; the newest, if there are many."""
     if not attempts:
         return
+    console.print()
     table = Table("STEP", "ATTEMPT", "OUTCOME", "QUEUED", "RAN", "WORKER", "ERROR", below=["WORKER", "ERROR"])
     for each in attempts[-_ATTEMPTS:]:
         place = f" ({short_location(each.location)})" if each.location else ""
@@ -152,6 +154,7 @@ class View:
     tree: RunTree
     owners: Mapping[str, Owner] = field(default_factory=dict)
     parent: ParentRun | None = None
+    state: str = ""  # in words; empty: as stored
 
     def owner(self, name: str) -> str:
         """An owner in words."""
@@ -166,7 +169,9 @@ def render(view: View) -> Tree:
     """The run as a Rich tree."""
     tree, run = view.tree, view.tree.run
     reason = f" ({run.reason})" if run.reason else ""
-    head = Text.assemble((run.workflow_id, "bold"), f"  {run.state}{reason}, {tree.steps:,} steps")
+    head = Text.assemble(
+        (run.workflow_id, "bold"), f"  {view.state or run.state}{reason}, {tree.steps:,} steps"
+    )
     if view.parent is not None:
         head.append(f"\nchild of {view.parent.run} ({view.parent.state}), step {view.parent.step}", "dim")
     if tree.usage is not None or tree.budget is not None:

@@ -211,7 +211,7 @@ def agents(found: list[AgentLine], *, project: str | None) -> None:
         )
     name = load_settings({"project": project}).project
     shown.print(output()) if found else say(
-        f"Project {name} has no agents; `afl turns worker MODULE` brings some"
+        f"Project {name} has no agents; `afl turns worker MODULE` registers those of a module"
     )
 
 

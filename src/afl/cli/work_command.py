@@ -31,7 +31,7 @@ from afl.operations.work.workers import Liveness, Server, servers, store_lock
     """,
 )
 def tasks(found: list[TaskLine], *, store: str | None, server: str | None) -> None:
-    shown = Table("TASK", "FACET", "STATE", "AGE", "TRIES", "LIST", "STEP", "", below=["STEP", ""])
+    shown = Table("TASK", "FACET", "STATE", "AGE", "TRIES", "LIST", "STEP", "", below=["LIST", "STEP", ""])
     for each in found:
         shown.add(
             each.task,

@@ -47,7 +47,7 @@ def test_what_is_wrong_is_said(afl: Afl, doubling: str, tmp_path: Path) -> None:
     assert (refused.code, " broken.afl:1:10: " in refused.err) == (1, True)
     assert not (tmp_path / ".afl" / "afl.db").exists() or result(afl("flows", "--json"))["flows"] == []
     afl("submit", doubling, "-i", "n=5")
-    assert "; `afl flows publish FILE` keeps one" in afl("flows").err
+    assert "; `afl flows publish FILE` stores one" in afl("flows").err
     gone = afl("flows", "show", "nope")
     assert (gone.code, "there is no flow 'nope'" in gone.err) == (1, True)
     assert afl("flows", "show", "x", "--source", "--json").code == 2

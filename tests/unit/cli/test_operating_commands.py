@@ -65,6 +65,22 @@ def test_a_budget_is_shown(afl: Afl, doubling: str) -> None:
     assert result(afl("show", run, "--json"))["budget"]["usd"] == 5
 
 
+def test_an_empty_log_is_told_beside_the_output(afl: Afl, doubling: str) -> None:
+    run = afl("submit", doubling, "-i", "n=5").out.strip()
+    found = afl("logs", run)
+    assert (found.code, found.out, found.err) == (0, "", f"Run {run} has no log entries\n")
+    assert afl("logs", run, "--grep", "x").err == f"Run {run} has no log entries that match\n"
+    assert afl("logs", run, "--json").err == ""
+
+
+def test_a_comparison_has_errors_among_the_differences(afl: Afl, doubling: str, agents: str) -> None:
+    good, bad = (afl("submit", doubling, "-i", f"n={n}").out.strip() for n in (5, 13))
+    for run in (good, bad):
+        afl("resume", run, "--agent", agents)
+    (step,) = [line for line in afl("diff", good, bad).out.splitlines() if line.startswith("a ")]
+    assert step.endswith("error: none → thirteen is not doubled")
+
+
 def test_list_and_its_pages(afl: Afl, doubling: str, agents: str) -> None:
     made = [afl("submit", doubling, "-i", "n=5").out.strip() for _ in range(3)]
     afl("resume", made[0], "--agent", agents)

@@ -71,7 +71,7 @@ def test_the_workflow_is_named_when_there_are_several(afl: Afl, tmp_path: Path) 
     assert result(afl("run", "two.afl", "a.W").out) == {"x": 1}
     done = afl("run", "two.afl")
     assert done.code == 1
-    assert "two.afl declares several workflows: a.W, b.V; name the one to run" in done.err
+    assert "two.afl declares several workflows: a.W, b.V; name the one to run, after the file" in done.err
 
 
 def test_libraries_are_part_of_the_program(afl: Afl, tmp_path: Path) -> None:

@@ -66,10 +66,10 @@ def test_foreach_is_folded_and_a_caught_failure_told(afl: Afl, loop: str, agents
     assert "foreach x" in out
     assert "! a = t.Double  ×10 (9 completed, 1 caught)" in out
     assert "caught: thirteen is not doubled" in out
-    attempts = out.splitlines()[5:]
+    attempts = out.splitlines()[6:]
     assert attempts[0].startswith("STEP ")
     assert attempts[1].startswith("[9].a  1        failed")
-    assert attempts[2] == "Attempt 1 of [9].a raised:"
+    assert attempts[2:4] == ["", "Attempt 1 of [9].a raised:"]
 
 
 def test_a_failed_run_names_step_place_and_cause(afl: Afl, doubling: str, agents: str) -> None:
@@ -82,7 +82,7 @@ def test_a_failed_run_names_step_place_and_cause(afl: Afl, doubling: str, agents
 def test_a_waiting_run(afl: Afl, loop: str) -> None:
     start(afl, loop, "-i", "xs=[1,2]")
     out = afl("show").out
-    assert out.splitlines()[0].endswith("  running, 6 steps")
+    assert out.splitlines()[0].endswith("  waiting for an agent, 6 steps")
     assert "… a = t.Double  ×2 (2 waiting)" in out
 
 

@@ -45,6 +45,14 @@ def test_what_does_not_fit_stands_below(table: Table) -> None:
     ]
 
 
+def test_only_as_many_columns_move_as_must() -> None:
+    made = Table("ID", "PLACE", "NOTE", below=["PLACE", "NOTE"])
+    made.add("1", "London", "a house near the park")
+    assert printed(made, 40) == ["ID  PLACE   NOTE", "1   London  a house near the park"]
+    assert [line.rstrip() for line in printed(made, 31)][:3] == ["ID  PLACE", "  NOTE", "1   London"]
+    assert [line.rstrip() for line in printed(made, 9)][:3] == ["ID", "  PLACE", "  NOTE"]
+
+
 def test_what_is_below_is_folded_under_itself(table: Table) -> None:
     lines = [line.rstrip() for line in printed(table, 20)]
     assert lines[2:5] == ["1   Ada", "  London, in a house", "  near the park"]

@@ -228,7 +228,7 @@ def test_an_unknown_step(store: MemoryStore) -> None:
 
 def test_an_unknown_id_and_one_that_several_have(store: MemoryStore) -> None:
     shared = begin(store)[:4]
-    with pytest.raises(UnknownSubject, match="afl list"):
+    with pytest.raises(UnknownSubject, match="no run, task or server 'zzz'"):
         why(store, "zzz")
     with pytest.raises(UnknownSubject):
         why(store, "")

@@ -73,10 +73,10 @@ class MainScreen(Screen[None]):
                     yield Input(placeholder="/ filters by id or name", id="filter")
                     yield Rows("", "ID", "NAME", id="workflows")
                 with Vertical(classes="part", id="agents-part"):
-                    yield Rows("AGENT", "STATE", "RUNS", "HEARD", id="agents")
+                    yield Rows("AGENT", "STATE", "RUNS", "SEEN", id="agents")
             with Vertical(id="right"):
                 with Vertical(classes="part", id="runs-part"):
-                    yield Rows("RUN", "WORKFLOW", "STATUS", "MADE", "TOOK", id="runs")
+                    yield Rows("RUN", "WORKFLOW", "STATUS", "CREATED", "TOOK", id="runs")
                 yield DagView(classes="part", id="dag-part")
                 yield RunLog(classes="part", id="log-part")
         yield Footer()

@@ -218,7 +218,7 @@ def notifications(store: PersistenceAPI) -> list[Finding]:
             "AFL_DOORBELL=nats://... notifies them of new work at once.",
         )
     if received:
-        return fine("notifications", "a commit is heard at once")
+        return fine("notifications", "other processes are notified of a commit at once")
     return error(
         "notifications",
         "a commit was not heard: workers learn of new work at their poll interval only",

@@ -157,7 +157,9 @@ def choose_workflow(compiled: Compiled, name: str | None = None, *, source: str 
     if name is None and len(known) != 1:
         if not known:
             raise InputError(f"{shown} declares no workflow; there is nothing to run")
-        raise InputError(f"{shown} declares several workflows: {', '.join(known)}; name the one to run")
+        raise InputError(
+            f"{shown} declares several workflows: {', '.join(known)}; name the one to run, after the file"
+        )
     # The compiled program does not say which of several sources a line is in; naming one might name the wrong one.
     place = {"source": shown, **_text(compiled)} if len(compiled.sources) == 1 else {}
     try:

@@ -53,9 +53,7 @@ def find(store: PersistenceAPI, name: str | None) -> Subject:
             raise InputError(f"{len(matches)} things start with {name}: {shown}; write more of the id")
         found = matches[0] if matches else None
     if found is None:
-        raise UnknownSubject(
-            f"there is no run, task or server {name!r} in this store; `afl list`, `afl tasks` and `afl ps` list them"
-        )
+        raise UnknownSubject(f"there is no run, task or server {name!r} in this store")
     return found
 
 
