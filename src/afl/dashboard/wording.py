@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from afl.kernel.clock import wall_ms
-from afl.operations.run.run_status import WAITS_FOR
+from afl.operations.run.run_status import ATTENTION, WAITS_FOR
 from afl.operations.run.traceback_parts import traceback_parts
 from afl.operations.spans import SECOND, left, span
 
@@ -23,6 +23,7 @@ TONES: Mapping[str, str] = {
         ("failed", "error", "crashed", "rejected", "dead", "open", "poisoned", "died", "expired"), "failed"
     ),
     **dict.fromkeys(("running", "working", "active", "processing", "startup"), "running"),
+    **dict.fromkeys((f"waiting for {WAITS_FOR[each]}" for each in ATTENTION), "waiting"),
     **dict.fromkeys(("waiting", "pending", "elsewhere", "suspended", "half_open", "retrying"), "waiting"),
     **dict.fromkeys(
         ("caught", "overdue", "hanging", "silent", "warning", "timeout", "failed (allowed)"), "caught"
@@ -48,9 +49,9 @@ def duration(milliseconds: float | None) -> str:
         return f"{milliseconds / SECOND:.1f} s"
     minutes, seconds = divmod(round(milliseconds / SECOND), 60)
     if minutes < 60:
-        return f"{minutes} m {seconds:02} s"
+        return f"{minutes} min {seconds:02} s"
     hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes:02} m" if hours < 48 else f"{hours // 24} d {hours % 24:02} h"
+    return f"{hours} h {minutes:02} min" if hours < 48 else f"{hours // 24} d {hours % 24:02} h"
 
 
 def ago(moment: int | None) -> str:

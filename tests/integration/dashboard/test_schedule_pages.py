@@ -70,7 +70,7 @@ def test_the_form_shows_the_next_five_times(house: Visitors) -> None:
     assert text.count("Mon 20") == 5
     assert "06:00:00" in text
     assert "Rings a bell in the morning." in text
-    assert "Bell String, may stay empty" in text
+    assert "Bell String optional" in text
     part = house.operator.read("/schedules/fragment/preview?cron=61+*+*+*+*")
     assert "61" in part and "It would start" not in part
     assert "no time zone 'Nowhere'" in house.operator.read(

@@ -19,8 +19,8 @@ from afl.operations.run.run_tree import Counts
         (999, "999 ms"),
         (1_000, "1.0 s"),
         (99_900, "99.9 s"),
-        (100_000, "1 m 40 s"),
-        (3_600_000, "1 h 00 m"),
+        (100_000, "1 min 40 s"),
+        (3_600_000, "1 h 00 min"),
         (49 * 3_600_000, "2 d 01 h"),
     ],
 )
@@ -42,6 +42,15 @@ def test_states_have_one_tone_in_every_spelling() -> None:
         "failed",
         "ended",
         "ended",
+        "idle",
+    ]
+
+
+def test_runs_that_wait_until_somebody_acts_have_the_tone_of_waiting() -> None:
+    assert [tone(f"waiting for {each}") for each in ("a person", "a budget", "an agent", "a timer")] == [
+        "waiting",
+        "waiting",
+        "waiting",
         "idle",
     ]
 

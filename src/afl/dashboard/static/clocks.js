@@ -38,7 +38,7 @@ export function duration(ms) {
   const seconds = Math.round(ms / 1000);
   const minutes = Math.floor(seconds / 60);
   const two = (number) => String(number).padStart(2, "0");
-  if (minutes < 60) return `${minutes} m ${two(seconds % 60)} s`;
+  if (minutes < 60) return `${minutes} min ${two(seconds % 60)} s`;
   const hours = Math.floor(minutes / 60);
-  return hours < 48 ? `${hours} h ${two(minutes % 60)} m` : `${Math.floor(hours / 24)} d ${two(hours % 24)} h`;
+  return hours < 48 ? `${hours} h ${two(minutes % 60)} min` : `${Math.floor(hours / 24)} d ${two(hours % 24)} h`;
 }

@@ -31,7 +31,7 @@ WAITS_FOR: Mapping[str, str] = {
     Waits.AGENT: "an agent",
     Waits.RUN: "a child run",
 }
-_ATTENTION = frozenset({Waits.PERSON, BUDGET, Waits.AGENT})
+ATTENTION = frozenset({Waits.PERSON, BUDGET, Waits.AGENT})
 _ANSWERED = ("human", "signal", "run")  # these are waited for however often they were asked
 _NAMED = 3
 
@@ -49,7 +49,7 @@ class RunStatus:
 
     @property
     def attention(self) -> bool:
-        return self.waits_for in _ATTENTION
+        return self.waits_for in ATTENTION
 
     @property
     def words(self) -> str:
