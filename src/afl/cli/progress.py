@@ -74,6 +74,9 @@ class Progress:
         self.folds: dict[str, Fold] = {}
         self.waits: dict[str, str] = {}  # for what nobody here can do, in words, by task
         self._failed: dict[str, Fold] = {}
+        self._failed_within: dict[
+            str, set[str]
+        ] = {}  # the steps that failed, by all that they are in, and by themselves
         self._loops: dict[str, dict[str, int]] = {}
         self._started: dict[str, float] = {}
         self._delayed: set[str] = set()
@@ -87,10 +90,21 @@ class Progress:
             for step in steps:
                 if step.object_type == ObjectType.AND_MAP and step.progress is not None:
                     self._loops.setdefault(_place(step.id), {})[step.id] = step.progress.total
-                elif step.id in self._failed and _is_caught(step):
-                    fold = self._failed.pop(step.id)
-                    fold.failed -= 1
-                    fold.caught += 1
+                for failed in self._caught_by(step):
+                    if (fold := self._failed.pop(failed, None)) is not None:
+                        fold.failed -= 1
+                        fold.caught += 1
+
+    def _caught_by(self, step: StepDefinition) -> set[str]:
+        """The steps that failed in this one, or this one, if it goes on all the same."""
+        if step.id not in self._failed_within:
+            return set()
+        if step.is_complete:
+            return self._failed_within.pop(step.id)
+        if step.state.startswith(_CATCHING):
+            catch = paths.child(step.id, "!")
+            return {each for each in self._failed_within[step.id] if not paths.is_within(each, catch)}
+        return set()
 
     def awaited(self, tasks: list[TaskDefinition]) -> None:
         with self.lock:
@@ -124,6 +138,8 @@ class Progress:
                 fold.failed += 1
                 fold.error = fold.error or error
                 self._failed[task.step_id] = fold
+                for above in paths.prefixes(task.step_id):
+                    self._failed_within.setdefault(above, set()).add(task.step_id)
 
     def _returned(self, task: TaskDefinition) -> Fold:
         fold = self._fold(task)
@@ -174,7 +190,3 @@ def _waits(task: TaskDefinition) -> str:
 def _place(step_id: str) -> str:
     """A step's path in the program: without the run's id and without indices."""
     return _INDEX.sub("#", step_id.partition("/")[2])
-
-
-def _is_caught(step: StepDefinition) -> bool:
-    return step.is_complete or step.state.startswith(_CATCHING)

@@ -103,6 +103,29 @@ def test_a_failure_is_caught_once_its_step_goes_on(state: str, failed: int, caug
     assert (progress.total.failed, progress.total.caught) == (failed, caught)
 
 
+@pytest.mark.parametrize(
+    ("caught_by", "state", "failed"),
+    [
+        ("0/outer", StepState.STATEMENT_CATCH_BEGIN, "0/outer/0/a"),
+        ("0/outer", StepState.STATEMENT_COMPLETE, "0/outer/0/#1/b/0/a"),
+        ("0/outer", StepState.STATEMENT_COMPLETE, "0/outer/!/a"),
+    ],
+)
+def test_a_step_catches_the_failures_inside_it(caught_by: str, state: str, failed: str) -> None:
+    progress = Progress()
+    work(progress, task(failed), "no paper")
+    work(progress, task("0/outermost/0/a"), "no ink")
+    progress.stored([step(caught_by, state)])
+    assert (progress.total.failed, progress.total.caught) == (1, 1)
+
+
+def test_a_catch_does_not_catch_what_fails_in_itself() -> None:
+    progress = Progress()
+    work(progress, task("0/outer/!/a"), "no paper")
+    progress.stored([step("0/outer", StepState.STATEMENT_CATCH_BEGIN)])
+    assert (progress.total.failed, progress.total.caught) == (1, 0)
+
+
 def test_an_attempt_that_is_made_again_is_no_failure() -> None:
     progress = Progress()
     for _ in range(2):
