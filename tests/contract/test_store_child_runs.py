@@ -15,6 +15,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import FencedError, PayloadError
 from afl.language import compile_source
 from afl.operations.run.control import cancel, retry
+from afl.operations.run.rerun import rerun
 from afl.operations.run.signaling import send_signal
 from afl.runtime.entities import RunDefinition, RunnerState, TaskHold, TaskState
 from afl.runtime.evaluator import Evaluator, ExecutionResult, ExecutionStatus
@@ -261,6 +262,31 @@ def test_a_run_cannot_be_its_own_child(store: PersistenceAPI) -> None:
     evaluator.submit(program("Awaits"), {"n": 7}, workflow_id=ORDER)
     evaluator.resume(ORDER)
     assert error_of(get(store, ORDER))[0] == "RunExists"
+
+
+def test_a_run_that_is_started_again_starts_its_children_again_under_new_ids(store: PersistenceAPI) -> None:
+    evaluator = start(store, "Awaits", n=7)
+    charge(evaluator)
+    evaluator.resume(PARENT)
+    for again, source, child in (
+        ("b", PARENT, "order-7-1"),
+        ("c", PARENT, "order-7-2"),
+        ("d", "c", "order-7-3"),
+    ):
+        rerun(store, source, id=again)
+        evaluator.resume(again)
+        assert [run.workflow_id for run in store.get_children(again)] == [child]
+        assert charge(evaluator, child).status == ExecutionStatus.COMPLETED
+        evaluator.resume(again)
+        assert (states(store, again), get(store, again).outputs) == ([RunnerState.COMPLETED], {"total": 6})
+
+
+def test_a_run_that_is_started_again_does_not_take_the_id_of_a_stranger(store: PersistenceAPI) -> None:
+    Evaluator(store).submit(program("Order"), {"item": "mine"}, workflow_id=ORDER)
+    evaluator = start(store, "Awaits", n=7)
+    rerun(store, PARENT, id="again")
+    evaluator.resume("again")
+    assert error_of(get(store, "again"))[0] == "RunExists"
 
 
 def test_a_commit_with_the_id_of_another_run_is_refused_whole(store: PersistenceAPI) -> None:

@@ -79,14 +79,36 @@ class ChildRunStart:
                 raise StepFailure(f"{DEEPEST} child runs wait for one another already", "RecursionLimit")
 
     def _free_id(self, wanted: str) -> str:
-        """The id that the workflow gives, with a number if the step had a run of that id that cannot be retried."""
+        """The id that the workflow gives.
+
+        It gets a number if its holder is of this step and cannot be retried, or of a run that this one repeats.
+        """
         run_id, number = wanted, 0
         while True:
             stored = self._context.persistence.get_run(WorkflowId(run_id))
             new = any(run.workflow_id == run_id for run in self._context.changes.created_runs)
             if stored is None and not new and run_id != self._context.workflow_id:
                 return run_id
-            if stored is None or stored.parent_step != self._step.id:
+            if stored is None or not self._replaces(stored):
                 raise StepFailure(f"there is a run {run_id} already; a child run needs a new id", "RunExists")
             number += 1
             run_id = f"{wanted}-{number}"
+
+    def _replaces(self, stored: RunDefinition) -> bool:
+        """Whether the step does the work of that child once more: it was retried, or its run was started again."""
+        if stored.parent_step == self._step.id:
+            return True
+        if not stored.parent or stored.parent == self._context.workflow_id:
+            return False
+        return self._first_run(stored.parent) == self._first_run(self._context.workflow_id)
+
+    def _first_run(self, run_id: str) -> str:
+        """The run that a run repeats, directly or through others; itself if it repeats none."""
+        seen: set[str] = set()
+        while run_id not in seen:
+            seen.add(run_id)
+            run = self._context.persistence.get_run(WorkflowId(run_id))
+            if run is None or not run.source:
+                break
+            run_id = run.source
+        return run_id
