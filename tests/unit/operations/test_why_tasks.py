@@ -61,6 +61,14 @@ def test_nobody_ever_served_it(store: MemoryStore) -> None:
     assert reason_of(store, task).sentence.endswith("none ever did in this store, but one serves t.Doubel.")
 
 
+def test_a_facet_of_the_same_program_is_no_misspelled_name(store: MemoryStore) -> None:
+    task = pending(store, CHAIN.replace("Half", "Doubled"))
+    serve(store, "t.Doubled")
+    reason = reason_of(store, task)
+    assert reason.sentence == "no live server serves t.Double; none ever did in this store."
+    assert reason.action == "Start an agent for it: afl agent MODULE"
+
+
 def test_who_served_it_last(lives: Lives) -> None:
     first = lives.next()
     serve(first, "t.Double", silent_ms=5 * HOUR, server_name="host-1")

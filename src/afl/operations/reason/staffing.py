@@ -51,7 +51,7 @@ def _unserved(snapshot: DiagnosticSnapshot, task: TaskDefinition, gone: list[Ser
         seen = f"last seen {span(last.ping_age_ms)} ago on {last.name}"
     else:
         seen = "none ever did in this store"
-    near = _near(snapshot, task.name)
+    near = _near(snapshot, task)
     but = f", but one serves {near}" if near else ""
     sentence = f"no live server serves {task.name}; {seen}{but}."
     start = _start(task.task_list_name)
@@ -66,10 +66,14 @@ def _start(task_list: str) -> str:
     return "afl agent MODULE" + (f" --task-list {task_list}" if task_list != _DEFAULT_LIST else "")
 
 
-def _near(snapshot: DiagnosticSnapshot, facet: str) -> str:
-    """The facet that a live server serves under almost the same name."""
+def _near(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
+    """The name, almost the same, that a live server serves, if it is not that of another facet of the program."""
     known = {name for server in snapshot.servers if server.is_live for name in server.handlers}
-    return near_name(facet, known)
+    near = near_name(task.name, known)
+    run = snapshot.run(task.workflow_id) if near else None
+    if run is None or near not in (declared := snapshot.program(run).declarations):
+        return near
+    return near_name(task.name, known.difference(declared))
 
 
 def _other_list(task: TaskDefinition, live: list[Server]) -> Reason:
