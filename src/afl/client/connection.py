@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from afl.client.async_calls import AsyncCalls
 from afl.client.async_client import AsyncClient
@@ -53,6 +53,14 @@ class Connection:
         self._settings = settings
         self._stack = ExitStack()
         self._calls: AsyncCalls | None = None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if hasattr(Client, name):
+            raise AttributeError(
+                f"a connection has no {name!r} before it is opened: 'with afl.connect(...) as flow:' gives a client "
+                "that has it, and 'async with' an asynchronous one"
+            )
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __enter__(self) -> Client:
         operations = self._stack.enter_context(open_client(self._settings, create=True))

@@ -33,3 +33,11 @@ def test_a_path_may_have_any_characters(tmp_path: Path) -> None:
 def test_settings_and_an_address_do_not_go_together(given: dict[str, str]) -> None:
     with pytest.raises(InputError, match="settings name both"):
         afl.connect(**given, settings=load_settings({}, environ={}))
+
+
+@pytest.mark.parametrize("name", ["start", "worker", "get"])
+def test_a_connection_that_is_not_opened_says_how(name: str) -> None:
+    connection = afl.connect("memory://")
+    with pytest.raises(AttributeError, match=rf"has no {name!r} before it is opened: 'with afl.connect"):
+        getattr(connection, name)
+    assert not hasattr(connection, "nothing")
