@@ -54,6 +54,17 @@ def test_null_fits_every_type(kind: Any) -> None:
         ("yes", "Boolean", "v: expected Boolean, got String 'yes'"),
         ("x", LONGS, "v: expected [Long], got String 'x'"),
         ([1, "x"], LONGS, "v[1]: expected Long, got String 'x'"),
+        (
+            "1.25",
+            "Double",
+            "v: expected Double, got String '1.25'; it is a text, as a Decimal or a number in quotes is",
+        ),
+        (
+            ["-3"],
+            LONGS,
+            "v[0]: expected Long, got String '-3'; it is a text, as a Decimal or a number in quotes is",
+        ),
+        ("1.25 EUR", "Double", "v: expected Double, got String '1.25 EUR'"),
         (3, "ns.Point", "v: expected ns.Point, got Long 3"),
         ({"x": 1}, "ns.Point", "v: field 'tags' of ns.Point is missing"),
         ({"x": 1, "tags": [2]}, "ns.Point", "v.tags[0]: expected String, got Long 2"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -21,6 +22,10 @@ _PLAIN: dict[str, tuple[type, ...]] = {
 }
 
 
+_NUMBERS = ("Int", "Long", "Double")
+_TEXT_NUMBER = "; it is a text, as a Decimal or a number in quotes is"
+
+
 def type_text(kind: TypeSpec) -> str:
     """A declared type as it is written."""
     if isinstance(kind, str):
@@ -38,7 +43,10 @@ def misfit(value: Any, kind: TypeSpec, schemas: Mapping[str, Mapping[str, Any]],
     if plain is not None:
         if type(value) is int and int in plain and not is_int64(value):
             return f"{where}: expected {kind}, got an integer of more than 64 bits"
-        return None if type(value) in plain else f"{where}: expected {kind}, got {_shown(value)}"
+        if type(value) in plain:
+            return None
+        hint = _TEXT_NUMBER if kind in _NUMBERS and isinstance(value, str) and _is_number(value) else ""
+        return f"{where}: expected {kind}, got {_shown(value)}{hint}"
     fields = schemas.get(kind)
     return _schema_misfit(value, kind, fields, schemas, where) if fields is not None else None
 
@@ -69,6 +77,13 @@ def _schema_misfit(
         if problem:
             return problem
     return None
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
 
 
 def _shown(value: Any) -> str:
