@@ -519,6 +519,18 @@ def test_what_is_right_is_accepted(text: str) -> None:
         ("facet A(x: float)", "write 'Double', or 'Long' for whole numbers"),
         ("facet A(x: Int, y: Int = $.x)", "defaults and implicits cannot refer to parameters"),
         (body("a = Opt(x = None)"), "write 'null'"),
+        (
+            body("ok = sys.assert($.x > 0)", "x: Int"),
+            "an assertion has no name; steps that must wait for it follow a step whose facet asserts it in its body",
+        ),
+        (
+            body("a = N(1) andThen { b = N($.x) }", "x: Int"),
+            "'$' is the step here: pass 'x' to a step before it, and read it from that step",
+        ),
+        (
+            body("a = N(1) catch { b = N($.x) }", "x: Int"),
+            "'$' is the step here: pass 'x' to a step before it, and read it from that step",
+        ),
         ("facet A(x: List)", "a list of String is written '[String]'"),
         (
             body("a = len($.xs)", "xs: [Int]"),

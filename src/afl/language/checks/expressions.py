@@ -185,11 +185,18 @@ class Expressions:
                 node,
                 "REF_INVALID_INPUT",
                 f"Invalid input reference '$.{name}': no parameter named '{name}'",
-                self._context.suggest(name, lambda: scope.inputs or ())
-                or ("defaults and implicits cannot refer to parameters" if scope.parent is None else None),
+                self._input_fix(name, scope),
             )
             return UNKNOWN
         return self._follow(node, scope.inputs[name], 1)
+
+    def _input_fix(self, name: str, scope: Scope) -> str | None:
+        if scope.parent is not None and scope.parent.has_input(name):
+            return f"'$' is the step here: pass '{name}' to a step before it, and read it from that step"
+        near = self._context.suggest(name, lambda: scope.inputs or ())
+        if near is None and scope.parent is None:
+            return "defaults and implicits cannot refer to parameters"
+        return near
 
     def _step(self, node: Reference, scope: Scope) -> Type:
         name = node.path[0]

@@ -77,6 +77,15 @@ class Scope:
         """A block inside this one that belongs to somebody else: `$` is theirs."""
         return Scope(self.namespace, inputs, parent=self)
 
+    def has_input(self, name: str) -> bool:
+        """Whether `$.name` is a parameter here or in a block around this one."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in (scope.inputs or ()):
+                return True
+            scope = scope.parent
+        return False
+
     def is_sibling(self, name: str) -> bool:
         """Whether the name is a step of a block beside this one, or beside one around it."""
         scope: Scope | None = self
