@@ -280,14 +280,18 @@ class AsyncClient:
 
 
 def _span(time: timedelta | None) -> str:
-    """A span of time as operations read it."""
+    """A span of time as operations read it; InputError for what is none."""
+    if time is not None and not isinstance(time, timedelta):
+        raise InputError(f"a span of time is a timedelta, got {time!r:.80}")
     return "" if time is None else f"{round(time.total_seconds() * 1000)}ms"
 
 
 def _milliseconds(moment: datetime | None) -> int:
-    """A time as milliseconds since 1970; InputError for one without a zone."""
+    """A time as milliseconds since 1970; InputError for one without a zone, and for what is no time."""
     if moment is None:
         return 0
+    if not isinstance(moment, datetime):
+        raise InputError(f"since and until are datetimes with a zone, got {moment!r:.80}")
     if moment.tzinfo is None:
         raise InputError(f"the time {moment} has no zone; give one, such as datetime.now(UTC)")
     return round(moment.timestamp() * 1000)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import asdict
 
 from afl.client.store_client import OperationsClient
+from afl.kernel.errors import InputError
 from afl.operations.run.log_filter import LogFilter
 from afl.operations.run.run_log import OVERLAP, LogLine, LogPage, read_page
 from afl.operations.run.waiting import RunEnd, wait_a_while
@@ -55,5 +56,7 @@ def countdown(timeout: float | None) -> Callable[[], float]:
     """How many seconds are left, whenever it is asked."""
     if timeout is None:
         return lambda: float("inf")
+    if not isinstance(timeout, int | float):
+        raise InputError(f"a timeout is a number of seconds, got {timeout!r:.80}")
     until = time.monotonic() + timeout
     return lambda: max(0.0, until - time.monotonic())

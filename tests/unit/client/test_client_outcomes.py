@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
 
 import pytest
 
 import afl
 from afl.client.calls import Calls
-from afl.kernel.errors import StoreUnavailable
+from afl.kernel.errors import InputError, StoreUnavailable
 from afl.operations.reason.why import why
 
 SOURCE = """
@@ -72,3 +75,32 @@ def test_a_failed_run_names_the_type_of_the_exception() -> None:
     ):
         flow.run(SOURCE, x=1, timeout=30)
     assert caught.value.error_type == "KeyError"
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"since": "2026-11-01"}, "since and until are datetimes with a zone, got '2026-11-01'"),
+        ({"longer_than": 5}, "a span of time is a timedelta, got 5"),
+    ],
+)
+def test_a_filter_of_the_wrong_type_is_told(named: dict[str, Any], message: str) -> None:
+    with afl.connect("memory://") as flow, pytest.raises(InputError, match=message):
+        flow.list(**named)
+
+
+def test_a_timeout_is_a_number_of_seconds() -> None:
+    timeout: Any = timedelta(seconds=5)
+    with afl.connect("memory://") as flow:
+        handle = flow.start(SOURCE, x=1)
+        with pytest.raises(InputError, match=r"a timeout is a number of seconds, got datetime\.timedelta"):
+            handle.result(timeout=timeout)
+
+
+def test_an_id_that_is_no_text_is_told_its_type() -> None:
+    id: Any = UUID(int=7)
+    with (
+        afl.connect("memory://") as flow,
+        pytest.raises(InputError, match=r"the id is UUID\('0000.*expected a"),
+    ):
+        flow.start(SOURCE, x=1, id=id)

@@ -189,7 +189,8 @@ def submit(
 def check_run_id(id: str) -> None:
     """InputError for what cannot be the id of a run; an empty one is made up."""
     if id and not is_run_id(id):
-        raise InputError(f"the id is {str(id)[:80]!r}; expected {A_RUN_ID}")
+        kind = "" if isinstance(id, str) else "a text of "
+        raise InputError(f"the id is {id!r:.80}; expected {kind}{A_RUN_ID}")
 
 
 def new_run(
