@@ -141,6 +141,8 @@ def _meant(error: UnexpectedInput, text: str, position: int) -> str | None:
     found = text[position : position + 1]
     if _ends_with_type(stack) and found in _AFTER_TYPE:
         return _AFTER_TYPE[found]
+    if _ends_with_type(stack) and found == "=" and _open(stack) == "fields":
+        return "a field of a schema has no default: give it wherever the schema is made"
     if accepted == {"EQUAL", "LPAR"} and stack[-1] in _STATEMENTS:
         return _STATEMENTS[str(stack[-1])]
     if accepted == {"NAME"} and _last_type(stack) == "EQUAL" and _open(stack) == "block":

@@ -69,6 +69,10 @@ def test_the_message_says_what_is_wrong_and_where(text: str, message: str, line:
         ("workflow W() {\n}", "write 'andThen {'"),
         ("workflow W() andThen { a = F(x: 1) }", "write 'name = value'"),
         ("# a comment\nfacet F()", "a comment begins with '//'"),
+        (
+            "schema S { a: Int = 1 }",
+            "a field of a schema has no default: give it wherever the schema is made",
+        ),
         ("schema S { a: Int? }", "every type accepts null: leave this out"),
         ("facet F(a: Map<String, Int>)", "a list of String is written '[String]', a map 'Map'"),
         ("facet F(a: String[])", "a list of String is written '[String]', a map 'Map'"),
