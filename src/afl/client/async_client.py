@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from afl.client.async_calls import AsyncCalls
 from afl.client.async_handle import AsyncRunHandle
 from afl.client.parts import part
-from afl.client.source import Source, explained, merged_inputs, read_source
+from afl.client.source import Source, as_mapping, as_name, explained, merged_inputs, read_source
 from afl.client.worker import Worker
 from afl.kernel.errors import InputError
 from afl.kernel.schedule import CatchUp
@@ -66,8 +66,8 @@ class AsyncClient:
         given = merged_inputs(inputs, values)
         options: dict[str, Any] = {
             "id": id or "",
-            "run_name": name or "",
-            "tags": dict(tags) if tags else None,
+            "run_name": as_name(name),
+            "tags": as_mapping("tags", tags) or None,
             "task_list": task_list or self._calls.settings.task_list,
             "budget_usd": budget_usd,
             "budget_tokens": budget_tokens,
@@ -184,7 +184,7 @@ class AsyncClient:
             "overlap": overlap,
             "time_input": time_input,
             "task_list": task_list or self._calls.settings.task_list,
-            "tags": dict(tags) if tags else None,
+            "tags": as_mapping("tags", tags) or None,
         }
         if found.program is not None:
             raise InputError(

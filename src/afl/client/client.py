@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from afl.client.calls import Calls
 from afl.client.handle import RunHandle
 from afl.client.parts import part
-from afl.client.source import Source, explained, merged_inputs, read_source
+from afl.client.source import Source, as_mapping, as_name, explained, merged_inputs, read_source
 from afl.client.worker import Worker
 from afl.kernel.errors import InputError
 from afl.kernel.schedule import CatchUp
@@ -67,8 +67,8 @@ class Client:
         given = merged_inputs(inputs, values)
         options: dict[str, Any] = {
             "id": id or "",
-            "run_name": name or "",
-            "tags": dict(tags) if tags else None,
+            "run_name": as_name(name),
+            "tags": as_mapping("tags", tags) or None,
             "task_list": task_list or self._calls.settings.task_list,
             "budget_usd": budget_usd,
             "budget_tokens": budget_tokens,
@@ -185,7 +185,7 @@ class Client:
             "overlap": overlap,
             "time_input": time_input,
             "task_list": task_list or self._calls.settings.task_list,
-            "tags": dict(tags) if tags else None,
+            "tags": as_mapping("tags", tags) or None,
         }
         if found.program is not None:
             raise InputError(

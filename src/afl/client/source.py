@@ -65,9 +65,28 @@ def _compiled(compiled: Mapping[str, Any], workflow: str | None) -> Program:
     return Program(record)
 
 
+def as_mapping(option: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What an option gives by name, nothing for None; InputError for what is no mapping."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InputError(f"{option} is a mapping by name, such as {{'team': 'data'}}, got {given!r:.80}")
+    return dict(given)
+
+
+def as_name(given: str | None) -> str:
+    """The name of a run, empty for None; InputError for what is no text."""
+    if given is not None and not isinstance(given, str):
+        raise InputError(
+            f"the name of a run is a text, got {given!r:.80}; an input that is called so goes into "
+            "inputs={'name': ...}"
+        )
+    return given or ""
+
+
 def merged_inputs(inputs: Mapping[str, Any] | None, values: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs that a mapping and keywords give; InputError for one that both give."""
-    given = dict(inputs or {})
+    given = as_mapping("inputs", inputs)
     if twice := sorted(given.keys() & values.keys()):
         raise InputError(f"the input {twice[0]!r} is given twice: in inputs= and as a keyword")
     return {**given, **values}

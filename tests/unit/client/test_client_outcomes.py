@@ -104,3 +104,18 @@ def test_an_id_that_is_no_text_is_told_its_type() -> None:
         pytest.raises(InputError, match=r"the id is UUID\('0000.*expected a"),
     ):
         flow.start(SOURCE, x=1, id=id)
+
+
+@pytest.mark.parametrize(
+    ("named", "message"),
+    [
+        ({"tags": ["nightly"]}, r"tags is a mapping by name, such as \{'team': 'data'\}, got \['nightly'\]"),
+        ({"inputs": [1]}, r"inputs is a mapping by name, .*, got \[1\]"),
+        ({"name": 5}, r"the name of a run is a text, got 5; an input .* inputs=\{'name': ...\}"),
+    ],
+)
+def test_an_option_of_the_wrong_type_is_told(named: dict[str, Any], message: str) -> None:
+    with afl.connect("memory://") as flow:
+        with pytest.raises(InputError, match=message):
+            flow.start(SOURCE, x=1, **named)
+        assert flow.list() == []
