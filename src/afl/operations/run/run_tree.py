@@ -108,7 +108,7 @@ def show(store: PersistenceAPI, run: RunDefinition) -> RunTree:
 
 
 _LOOPS = (ObjectType.AND_MAP, ObjectType.AND_REPEAT)
-_SAID = {"!": "catch", ">": "yield", "~": "statement"}
+_SAID = {"!": "catch", ">": "yield", "~": "sys"}
 
 
 class _Tree:
