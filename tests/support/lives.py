@@ -191,6 +191,9 @@ class MortalDatabase:
     def write(self, work: Callable[[Transaction], T]) -> T:
         return self._life.write(lambda: self._database.write(work))
 
+    def execute(self, query: Query, /, **params: Any) -> int:
+        return self._life.write(lambda: self._database.execute(query, **params))
+
     def atomic(self, query: Query, /, **params: Any) -> list[Row]:
         return self._life.write(lambda: self._database.atomic(query, **params))
 
