@@ -8,6 +8,7 @@ the session that its tests ask for.
 from __future__ import annotations
 
 import atexit
+import ctypes
 import faulthandler
 import os
 import random
@@ -32,6 +33,7 @@ _STILL_SECONDS = (
     900  # a test that hangs is ended by its own time limit; this is for a hang that is in no test
 )
 _NUMBER_BYTES = 4
+_PR_SET_PDEATHSIG = 1
 
 
 def piece_of(nodeid: str) -> str:
@@ -91,8 +93,7 @@ class ParallelRun:
         sys.stdout.flush()
         pid = os.fork()
         if pid == 0:
-            for other in (here, *self._running):  # so that this process ends when the first one does
-                other.close()
+            here.close()
             _be_a_process(session, self._times, there, _taken(self._numbers, pieces), number)
         there.close()
         self._running[here] = _Running(pid)
@@ -172,6 +173,26 @@ def _taken(numbers: int, pieces: list[list[pytest.Item]]) -> Iterator[pytest.Ite
         yield from pieces[int.from_bytes(number, "big")]
 
 
+class _Following:
+    """The test after the one under way, which tells its teardown what fixtures are still needed.
+
+    It is taken no earlier, so no piece waits behind a long test while other processes have nothing to do.
+    """
+
+    def __init__(self, tests: Iterator[pytest.Item]) -> None:
+        self._tests = tests
+        self._taken: list[pytest.Item | None] = []
+
+    def get(self) -> pytest.Item | None:
+        if not self._taken:
+            self._taken.append(next(self._tests, None))
+        return self._taken[0]
+
+    def listchain(self) -> list[Any]:
+        item = self.get()
+        return [] if item is None else item.listchain()
+
+
 def _be_a_process(
     session: pytest.Session,
     times: FixtureTimes,
@@ -182,13 +203,16 @@ def _be_a_process(
     """Run tests, and do not return."""
     code = 1
     try:
+        ctypes.CDLL(None).prctl(
+            _PR_SET_PDEATHSIG, signal.SIGKILL
+        )  # nobody is left behind, however the first one ends
         _set_apart(session.config, number)
         session.config.pluginmanager.register(_Sender(session.config, connection))
         item = next(tests, None)
         while item is not None:
-            following = next(tests, None)  # tells which fixtures are still needed
+            following = _Following(tests)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
-            item = following
+            item = following.get()
         connection.send(("fixtures", dict(times.seconds)))
         atexit._run_exitfuncs()  # type: ignore[attr-defined]
         code = 0

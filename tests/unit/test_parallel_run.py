@@ -60,6 +60,21 @@ def test_counts(n):
     assert len(folders) == 2
 
 
+def test_no_piece_waits_behind_a_test_that_is_under_way(tmp_path: Path) -> None:
+    waits = """
+import pathlib, time
+
+def test_meets():
+    here = pathlib.Path(__file__)
+    here.with_suffix(".met").touch()
+    while len(list(here.parent.glob("*.met"))) < 2:
+        time.sleep(0.01)
+"""
+    code, out = run(tmp_path, test_one=waits, test_two=waits)
+    assert code == 0, out
+    assert "2 passed" in out
+
+
 def test_a_failure_is_shown_with_its_output(tmp_path: Path) -> None:
     fails = "def test_fails():\n    print('what it', 'printed')\n    assert 1 == 2\n"
     code, out = run(tmp_path, test_bad=fails, test_good="def test_passes(): pass\n")

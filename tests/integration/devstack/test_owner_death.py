@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.eventually import eventually
 from support.processes import python, wait_until
 
 from afl.devstack import SERVERS, ProcessMark, Stack, temporary_stack
@@ -91,7 +92,18 @@ def test_a_killed_test_run_shares_its_servers_and_leaves_none(
     names = ["test_1", "test_2"]
     for name in names:  # the tests of one file run in one process
         (tmp_path / f"{name}.py").write_text(HOLDING_TEST)
-    options = ("-n", "2", "-p", "no:valkey", "-p", "no:cacheprovider", "-p", "conftest", "-c", "/dev/null")
+    options = (
+        "--processes",
+        "2",
+        "-p",
+        "no:valkey",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "conftest",
+        "-c",
+        "/dev/null",
+    )
     arguments = ("-m", "pytest", *options, f"--rootdir={tmp_path}", str(tmp_path))
     with python(*arguments, PYTHONPATH=str(TESTS), REPORT=str(folder), TMPDIR=str(folder)) as run:
         wait_until(lambda: all((folder / name).exists() for name in names), run)
@@ -104,3 +116,4 @@ def test_a_killed_test_run_shares_its_servers_and_leaves_none(
     urls, folders, workers = (set(column) for column in zip(*reports, strict=True))
     assert (len(urls), len(folders), len(workers)) == (1, 1, 2)
     assert not Path(folders.pop()).exists()
+    eventually(lambda: not any(Path("/proc", pid).exists() for pid in workers))
