@@ -76,12 +76,16 @@ class SqlStore(
         self._write_batch([changes])
 
     def commit_all(self, batch: Sequence[IterationChanges]) -> list[AgentFlowError | None]:
-        if len(batch) > 1:
-            try:
+        try:
+            if len(batch) == 1:
+                self.commit(batch[0])
+            elif batch:
                 self._write_batch(batch)
-                return [None] * len(batch)
-            except (FencedError, PayloadError, StoreConflict):
-                _log.debug("one of %d commits was refused; storing them one by one", len(batch))
+            return [None] * len(batch)
+        except (FencedError, PayloadError, StoreConflict) as error:
+            if len(batch) == 1:
+                return [error]
+            _log.debug("one of %d commits was refused; storing them one by one", len(batch))
         return super().commit_all(batch)
 
     def _write_batch(self, batch: Sequence[IterationChanges]) -> None:
