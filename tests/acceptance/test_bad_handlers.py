@@ -14,8 +14,20 @@ from support.workshop import SOURCE, Workshop, opened
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.types import WorkflowId
 
-FACETS = ("Raise", "Exit", "Text", "WrongType", "Stop", "Lacks", "Nothing", "NoJson", "NotANumber", "Huge")
-TYPES = {"NoJson": "Json", "NotANumber": "Double", "Huge": "String"}
+FACETS = (
+    "Raise",
+    "Exit",
+    "Text",
+    "WrongType",
+    "Stop",
+    "Lacks",
+    "Nothing",
+    "NoJson",
+    "NotANumber",
+    "Hollow",
+    "Huge",
+)
+TYPES = {"NoJson": "Json", "NotANumber": "Double", "Hollow": "Json", "Huge": "String"}
 BAD = (
     "namespace b {\n"
     + "".join(
@@ -34,8 +46,14 @@ BAD = (
 BAD_AGENTS = """import os
 import sys
 import threading
+from dataclasses import dataclass
 
 from afl import handler
+
+
+@dataclass
+class Price:
+    amount: float
 
 
 def answers(name, make):
@@ -59,6 +77,7 @@ lacks = answers("Lacks", lambda: {})
 nothing = answers("Nothing", lambda: None)
 no_json = answers("NoJson", lambda: {"m": object()})
 not_a_number = answers("NotANumber", lambda: {"m": float("nan")})
+hollow = answers("Hollow", lambda: {"m": [Price(float("nan"))]})
 huge = answers("Huge", lambda: {"m": "x" * 100_000_000})
 
 
@@ -95,7 +114,8 @@ def test_each_run_says_what_was_wrong_and_the_agent_goes_on(workshop: Workshop) 
         "Lacks": "b.Lacks: the result lacks m",
         "Nothing": "b.Nothing: the result lacks m",
         "NoJson": "the result of b.NoJson is not plain JSON data: ",
-        "NotANumber": "the result of b.NotANumber is not plain JSON data: it holds NaN or an infinity",
+        "NotANumber": "the result of b.NotANumber is not plain JSON data: at m: it holds NaN or an infinity",
+        "Hollow": "the result of b.Hollow is not plain JSON data: at m[0].amount: it holds NaN or an infinity",
         "Huge": "the result of b.Huge is 100,000,008 bytes, more than the limit of 8,388,608",
     }
     wrong = {name: text for name, text in told.items() if not text.startswith(expected[name])}

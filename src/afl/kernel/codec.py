@@ -6,7 +6,9 @@ Dataclasses and pydantic models encode to maps, paths to texts, and `decode_as` 
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable, Iterable
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -17,6 +19,8 @@ from afl.kernel.errors import PayloadError
 T = TypeVar("T")
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
+_MOST_LEVELS = 20  # that the place of a fault is looked for; a value may hold itself
+_NO_JSON = (TypeError, OverflowError, ValueError, RecursionError)
 
 
 def plain(value: Any) -> Any:
@@ -44,10 +48,11 @@ def encode(value: Any, *, what: str = "value", limit: int | None = None) -> str:
     """JSON text of a value; PayloadError names `what` when it is not plain data or over the limit."""
     try:
         data = _encode(value)
-    except (TypeError, OverflowError, ValueError, RecursionError) as error:
-        raise PayloadError(f"{what} is not plain JSON data: {error}") from error
+    except _NO_JSON as error:
+        raise PayloadError(f"{what} is not plain JSON data: {_place(value, _has_no_json)}{error}") from error
     if b"null" in data and not _is_finite(value):
-        raise PayloadError(f"{what} is not plain JSON data: it holds NaN or an infinity")
+        place = _place(value, lambda part: not _is_finite(part))
+        raise PayloadError(f"{what} is not plain JSON data: {place}it holds NaN or an infinity")
     most = _limit if limit is None else limit
     if len(data) > most:
         raise PayloadError(f"{what} is {len(data):,} bytes, more than the limit of {most:,}")
@@ -60,17 +65,50 @@ def encode_rows(rows: Any) -> str:
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether no float in plain data is NaN or infinite; the encoder would write null for those."""
+    """Whether no float in a value is NaN or infinite; the encoder would write null for those."""
     pending = [value]
     while pending:
         item = pending.pop()
-        if isinstance(item, float) and not math.isfinite(item):
-            return False
-        if isinstance(item, dict):
+        if isinstance(item, float):
+            if not math.isfinite(item):
+                return False
+        elif isinstance(item, dict):
             pending.extend(item.values())
         elif isinstance(item, (list, tuple)):
             pending.extend(item)
+        elif item is not None and not isinstance(item, (str, int)):
+            pending.append(msgspec.to_builtins(item, enc_hook=plain))
     return True
+
+
+def _has_no_json(value: Any) -> bool:
+    try:
+        _encode(value)
+    except _NO_JSON:
+        return True
+    return False
+
+
+def _place(value: Any, is_at_fault: Callable[[Any], bool]) -> str:
+    """Where in a value the part at fault is, as `at rows[2].price: `; nothing if it is the value itself."""
+    place = ""
+    for _ in range(_MOST_LEVELS):
+        found = next(((step, part) for step, part in _parts(value) if is_at_fault(part)), None)
+        if found is None:
+            break
+        step, value = found
+        place += step
+    return f"at {place.removeprefix('.')}: " if place else ""
+
+
+def _parts(value: Any) -> Iterable[tuple[str, Any]]:
+    if isinstance(value, dict):
+        return ((f".{key}", part) for key, part in value.items())
+    if isinstance(value, (list, tuple)):
+        return ((f"[{index}]", part) for index, part in enumerate(value))
+    if dataclasses.is_dataclass(value):
+        return ((f".{each.name}", getattr(value, each.name)) for each in dataclasses.fields(value))
+    return ()
 
 
 def encode_canonical(value: Any) -> bytes:

@@ -1,0 +1,68 @@
+"""What has no JSON form is refused, and its place is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from math import inf, nan
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from afl.kernel.codec import decode, encode
+from afl.kernel.errors import PayloadError
+
+
+@dataclass
+class Item:
+    price: Any
+
+
+class Order(BaseModel):
+    items: list[float]
+
+
+class Color(Enum):
+    RED = "red"
+
+
+@pytest.mark.parametrize(
+    ("value", "fault"),
+    [
+        pytest.param(nan, "it holds NaN", id="itself"),
+        pytest.param(
+            {"rows": [1.5, {"price": -inf}]}, "at rows[1].price: it holds NaN or an infinity", id="map"
+        ),
+        pytest.param(
+            {"rows": (None, Item(nan))}, "at rows[1].price: it holds NaN or an infinity", id="dataclass"
+        ),
+        pytest.param([Order(items=[nan])], "at [0]: it holds NaN or an infinity", id="model"),
+        pytest.param({"a": {"b": object()}}, "at a.b: a value of type object has no JSON form", id="object"),
+        pytest.param(Item({(1, 2): 3}), "at price: a value of type tuple has no JSON form", id="key"),
+        pytest.param({"name": "\ud800"}, "at name: 'utf-8' codec can't encode", id="surrogate"),
+    ],
+)
+def test_what_is_no_plain_data_is_refused_with_its_place(value: Any, fault: str) -> None:
+    with pytest.raises(PayloadError) as caught:
+        encode(value, what="the result")
+    assert str(caught.value).startswith(f"the result is not plain JSON data: {fault}")
+
+
+def test_a_value_that_holds_itself_is_refused() -> None:
+    rows: list[Any] = []
+    rows.append(rows)
+    with pytest.raises(PayloadError, match="not plain JSON data"):
+        encode({"rows": rows})
+
+
+def test_other_values_with_nothing_in_them_are_kept() -> None:
+    value = {"none": None, "color": Color.RED, "day": date(2026, 11, 18), "item": Item(None), "null": "null"}
+    assert decode(encode(value)) == {
+        "none": None,
+        "color": "red",
+        "day": "2026-11-18",
+        "item": {"price": None},
+        "null": "null",
+    }
