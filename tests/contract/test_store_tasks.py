@@ -249,6 +249,11 @@ def test_tasks_are_found_by_all_that_is_asked_for(store: PersistenceAPI) -> None
         == ["u%6"]
     )
     assert store.find_tasks(TaskFilter(prefix="%")) == store.find_tasks(TaskFilter(prefix=".")) == []
+    store.save_task(a_task("t7", "a.F", workflow_id="run", state=TaskState.FAILED))
+    store.save_task(a_task("t6", "a.F", workflow_id="run"))
+    assert uuids(store.find_tasks(TaskFilter(workflow_id="run"))) == ["t7", "t6"]
+    assert uuids(store.find_tasks(TaskFilter(workflow_id="run", state=TaskState.PENDING))) == ["t6"]
+    assert uuids(store.find_tasks(TaskFilter(workflow_id="run", limit=1))) == ["t7"]
 
 
 def test_a_task_of_the_system_names_its_step_in_its_data(store: PersistenceAPI) -> None:

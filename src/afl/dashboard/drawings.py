@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 
 from afl.dashboard.wording import run_url, step_url, tone
 from afl.kernel.dag import Dag
-from afl.operations.run.graph_layout import Point, arrange
+from afl.operations.run.graph_layout import arrange
 from afl.operations.run.run_graph import GraphEdge, GraphNode, RunGraph
 from afl.operations.run.run_tree import Counts
 
@@ -191,7 +191,6 @@ def _cut(text: str, most: int) -> str:
 
 
 BOX_WIDTH, BOX_HEIGHT = 184, 46
-_MARGIN = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,22 +227,8 @@ def draw_dag(dag: Dag) -> DagDrawing:
     number = {node: at for at, node in enumerate(nodes)}
     edges = [(number[source], number[node]) for node in nodes for source in dag.dependencies(node)]
     found = arrange([(BOX_WIDTH, BOX_HEIGHT)] * len(nodes), edges)
-    boxes = [Box(node, x + _MARGIN, y + _MARGIN) for node, (x, y) in zip(nodes, found.positions, strict=True)]
+    boxes = [Box(node, x + MARGIN, y + MARGIN) for node, (x, y) in zip(nodes, found.positions, strict=True)]
     lines = [
-        Line(nodes[source], nodes[target], _curve(points))
-        for (source, target), points in found.routes.items()
+        Line(nodes[source], nodes[target], curve(points)) for (source, target), points in found.routes.items()
     ]
-    return DagDrawing(found.width + 2 * _MARGIN, found.height + 2 * _MARGIN, boxes, lines)
-
-
-def _curve(points: Sequence[Point]) -> str:
-    """Through all points, upright at each."""
-    (x, y), *rest = points
-    path = f"M{x + _MARGIN:g} {y + _MARGIN:g}"
-    for to_x, to_y in rest:
-        middle = (y + to_y) / 2 + _MARGIN
-        path += (
-            f"C{x + _MARGIN:g} {middle:g} {to_x + _MARGIN:g} {middle:g} {to_x + _MARGIN:g} {to_y + _MARGIN:g}"
-        )
-        x, y = to_x, to_y
-    return path
+    return DagDrawing(found.width + 2 * MARGIN, found.height + 2 * MARGIN, boxes, lines)

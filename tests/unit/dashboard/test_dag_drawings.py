@@ -41,4 +41,4 @@ def test_boxes_are_apart_and_lines_lead_down(dag: Dag) -> None:
     }
     for line in drawing.lines:
         assert places[line.source].y + BOX_HEIGHT < places[line.target].y
-        assert re.fullmatch(r"M[\d. ]+(C[\d. ]+)+", line.path)
+        assert re.fullmatch(r"M[\d. ]+([CL][\d. ]+)+", line.path)

@@ -35,6 +35,23 @@ def test_an_override_replaces_one_query_and_leaves_the_others(folder: Path) -> N
         _ = found.only.sqlite
 
 
+def test_a_part_stands_in_every_query_that_names_it(folder: Path) -> None:
+    text = """-- part: young
+-- What is young.
+age < :limit
+-- Who is young.
+-- name: young
+select 1 from people where {part:young}
+-- name: young_and_known
+select 1 from people where {part:young} and name <> ''
+"""
+    (folder / "shared.sql").write_text(text)
+    found = queries("sample_queries")
+    assert found.young.sqlite.split() == ["select", "1", "from", "people", "where", "age", "<", ":limit"]
+    assert found.young_and_known.parameters == ("limit",)
+    assert list(found) == ["young", "young_and_known"]
+
+
 def test_an_unknown_name_points_to_the_near_one(folder: Path) -> None:
     (folder / "shared.sql").write_text("-- name: claim_tasks\nselect 1\n")
     with pytest.raises(AttributeError, match="did you mean claim_tasks"):
@@ -50,6 +67,8 @@ def test_an_unknown_name_points_to_the_near_one(folder: Path) -> None:
         ("-- name: 1a\nselect 1", "cannot be the name"),
         ("-- name: a\n-- only a comment\n", "one statement, it has 0"),
         ("-- name: a\nselect 1; select 2", "one statement, it has 2"),
+        ("-- part: a\n1\n-- part: a\n2", "two parts are named a"),
+        ("-- part: one\n1\n-- name: a\nselect {part:two}", "no part 'two'; it has one"),
         ("-- name: a\nselect {nwo}", "unknown macro {nwo}; did you mean {now}"),
         ("-- name: a\nselect {now}, :now", "either {now} or a parameter :now"),
     ],

@@ -2,7 +2,8 @@
 
 `shared.sql` holds what every dialect understands, `sqlite.sql` and `postgres.sql` replace or add single
 queries. A query starts at a line `-- name: claim_tasks` and is one statement with `:name` parameters and
-`{macros}`.
+`{macros}`. What several queries of a file have in common stands once, below a line `-- part: of_index`, and is
+inserted where a query says `{part:of_index}`.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from afl.kernel.database.dialect import Dialect, numbered, render, statements
+from afl.kernel.database.dialect import Dialect, numbered, render, rewrite_code, statements
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
 from afl.kernel.package_files import package_folder
 
-_NAME = re.compile(r"^--\s*name:\s*(\S+)\s*$", re.MULTILINE)
+_HEAD = re.compile(r"^--\s*(name|part):\s*(\S+)\s*$", re.MULTILINE)
+_PART = re.compile(r"\{part:(\w*)\}")
 
 
 class Query:
@@ -119,17 +121,26 @@ def _query(name: str, texts: dict[str, dict[str, str]], where: str) -> Query:
 
 
 def _blocks(text: str, where: str) -> dict[str, str]:
-    head, *rest = _NAME.split(text)
+    """The queries of a file by name, with its parts in their places."""
+    head, *rest = _HEAD.split(text)
     if statements(head):
         raise InputError(f"{where}: SQL before the first `-- name:` line")
-    blocks: dict[str, str] = {}
-    for name, body in zip(rest[::2], rest[1::2], strict=True):
+    found: dict[str, dict[str, str]] = {"name": {}, "part": {}}
+    for kind, name, body in zip(rest[::3], rest[1::3], rest[2::3], strict=True):
         if not name.isidentifier() or name.startswith("_"):
             raise InputError(f"{where}: {name!r} cannot be the name of a query")
-        if name in blocks:
-            raise InputError(f"{where}: two queries are named {name}")
-        blocks[name] = body
-    return blocks
+        if name in found[kind]:
+            raise InputError(f"{where}: two {'queries' if kind == 'name' else 'parts'} are named {name}")
+        found[kind][name] = body if kind == "name" else rewrite_code(body, str).strip()
+
+    def part(use: re.Match[str]) -> str:
+        if use[1] not in found["part"]:
+            raise InputError(
+                f"{where}: there is no part {use[1]!r}; it has {', '.join(found['part']) or 'none'}"
+            )
+        return found["part"][use[1]]
+
+    return {name: _PART.sub(part, body) for name, body in found["name"].items()}
 
 
 def _single(sql: str, name: str, where: str) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
 from afl.kernel.clock import wall_ms
@@ -119,52 +119,17 @@ def list_tasks(
     limit: Limit = 50,
 ) -> list[TaskLine]:
     """List tasks: the work of agents, oldest first. Running ones come before waiting ones."""
-    wanted = _Wanted(name, task_list, hold, owner)
+    wanted = TaskFilter(
+        state=state, name=name, task_list=task_list, hold=hold, owner=owner, limit=skip + limit
+    )
     if run:
-        found = _of_run(store, run, state, wanted)
+        found = store.find_tasks(replace(wanted, workflow_id=run_store.find(store, run).workflow_id))
+    elif state:
+        found = store.find_tasks(wanted)
     else:
-        states = (state,) if state else _OPEN
-        every = (_of_state(store, each, wanted, skip + limit) for each in states)
-        found = [task for tasks in every for task in tasks]
+        found = [task for each in _OPEN for task in store.find_tasks(replace(wanted, state=each))]
     snapshot = DiagnosticSnapshot(store)
     return [_line(snapshot, task) for task in found[skip : skip + limit]]
-
-
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What tasks must have; empty: whatever it be."""
-
-    name: str
-    task_list: str
-    hold: str
-    owner: str
-
-    def fits(self, task: TaskDefinition) -> bool:
-        pairs = (
-            (self.task_list, task.task_list_name),
-            (self.hold, str(task.hold)),
-            (self.owner, task.owner),
-        )
-        named = not self.name or self.name in (task.name, task.name.rpartition(".")[2])
-        return named and all(not word or word == own for word, own in pairs)
-
-
-def _of_state(store: PersistenceAPI, state: str, wanted: _Wanted, limit: int) -> list[TaskDefinition]:
-    return store.find_tasks(
-        TaskFilter(
-            state=state,
-            name=wanted.name,
-            task_list=wanted.task_list,
-            hold=wanted.hold,
-            owner=wanted.owner,
-            limit=limit,
-        )
-    )
-
-
-def _of_run(store: PersistenceAPI, run: str, state: str, wanted: _Wanted) -> list[TaskDefinition]:
-    found = store.get_tasks_by_workflow(WorkflowId(run_store.find(store, run).workflow_id))
-    return [task for task in found if state in ("", task.state) and wanted.fits(task)]
 
 
 def _line(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> TaskLine:

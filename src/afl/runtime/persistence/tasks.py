@@ -23,6 +23,7 @@ class TaskFilter:
     task_list: str = ""
     hold: str = ""
     owner: str = ""
+    workflow_id: str = ""
     key: str = ""  # the concurrency key
     prefix: str = ""  # the beginning of the id
     via: str = ""  # a kind ("human") or all of it ("human:finance")

@@ -81,6 +81,7 @@ class TaskCollection(Collections):
             "task_list_name": wanted.task_list,
             "hold": wanted.hold,
             "owner": wanted.owner,
+            "workflow_id": wanted.workflow_id,
             "concurrency_key": wanted.key,
         }
         query: Document = {field: value for field, value in asked.items() if value}

@@ -260,6 +260,8 @@ def _queries(wanted: TaskFilter) -> list[Query]:
     """Of the open tasks there are few, and indexes of their own have them."""
     if wanted.hold == TaskHold.ELSEWHERE:
         return [Q.find_tasks_elsewhere]
+    if wanted.workflow_id:
+        return [Q.find_tasks_of_run]
     if wanted.state == TaskState.RUNNING:
         return [Q.find_running_tasks]
     if wanted.state == TaskState.PENDING:

@@ -158,10 +158,24 @@ select * from afl_tasks where state = 'pending' and task_list_name = :task_list 
 select * from afl_tasks where workflow_id = :workflow_id and workflow_id <> '' order by seq
 -- name: get_all_tasks
 select * from afl_tasks order by seq desc limit :limit
+-- What every task has; the rest are those of policies, and of what is done elsewhere.
+-- part: task_columns
+uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
+    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result
+-- part: task_values
+:uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
+    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths, :result
+-- part: replaced_task
+name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
+    workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
+    state = excluded.state, created = excluded.created, updated = excluded.updated, error = excluded.error,
+    task_list_name = excluded.task_list_name, data_type = excluded.data_type, data = excluded.data,
+    priority = excluded.priority, owner = excluded.owner, epoch = excluded.epoch,
+    lease_until = excluded.lease_until, started = excluded.started, deliveries = excluded.deliveries,
+    deaths = excluded.deaths, result = excluded.result
 -- name: insert_task
 insert into afl_tasks (
-    uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
-    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result
+    {part:task_columns}
 ) values (
     :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
     :task_list_name, :data_type, :data, :priority, :owner, :epoch,
@@ -180,23 +194,15 @@ update afl_tasks set via = :via, bridge = :bridge, patience_ms = :patience_ms,
 where uuid = :uuid
 -- name: upsert_task
 insert into afl_tasks (
-    uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
-    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result, timeout_ms, retry,
+    {part:task_columns}, timeout_ms, retry,
     concurrency_key, concurrency_limit, hold, not_before, deadline, failures, lock_until, last_owner, via, bridge,
     patience_ms, expiries
 ) values (
-    :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
-    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths, :result,
+    {part:task_values},
     :timeout_ms, :retry, :concurrency_key, :concurrency_limit, :hold, :not_before, :deadline, :failures, :lock_until,
     :last_owner, :via, :bridge, :patience_ms, :expiries
 ) on conflict (uuid) do update set
-    name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
-    workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
-    state = excluded.state, created = excluded.created, updated = excluded.updated, error = excluded.error,
-    task_list_name = excluded.task_list_name, data_type = excluded.data_type, data = excluded.data,
-    priority = excluded.priority, owner = excluded.owner, epoch = excluded.epoch,
-    lease_until = excluded.lease_until, started = excluded.started, deliveries = excluded.deliveries,
-    deaths = excluded.deaths, result = excluded.result, timeout_ms = excluded.timeout_ms, retry = excluded.retry,
+    {part:replaced_task}, timeout_ms = excluded.timeout_ms, retry = excluded.retry,
     concurrency_key = excluded.concurrency_key, concurrency_limit = excluded.concurrency_limit, hold = excluded.hold,
     not_before = excluded.not_before, deadline = excluded.deadline, failures = excluded.failures,
     lock_until = excluded.lock_until, last_owner = excluded.last_owner, via = excluded.via, bridge = excluded.bridge,
@@ -204,89 +210,49 @@ insert into afl_tasks (
 {notifying:topics}
 -- name: upsert_plain_task
 insert into afl_tasks (
-    uuid, name, short_name, runner_id, workflow_id, flow_id, step_id, state, created, updated, error, task_list_name,
-    data_type, data, priority, owner, epoch, lease_until, started, deliveries, deaths, result
+    {part:task_columns}
 ) values (
-    :uuid, :name, :short_name, :runner_id, :workflow_id, :flow_id, :step_id, :state, :created, :updated, :error,
-    :task_list_name, :data_type, :data, :priority, :owner, :epoch, :lease_until, :started, :deliveries, :deaths, :result
+    {part:task_values}
 ) on conflict (uuid) do update set
-    name = excluded.name, short_name = excluded.short_name, runner_id = excluded.runner_id,
-    workflow_id = excluded.workflow_id, flow_id = excluded.flow_id, step_id = excluded.step_id,
-    state = excluded.state, created = excluded.created, updated = excluded.updated, error = excluded.error,
-    task_list_name = excluded.task_list_name, data_type = excluded.data_type, data = excluded.data,
-    priority = excluded.priority, owner = excluded.owner, epoch = excluded.epoch,
-    lease_until = excluded.lease_until, started = excluded.started, deliveries = excluded.deliveries,
-    deaths = excluded.deaths, result = excluded.result, timeout_ms = 0, retry = null, concurrency_key = '',
+    {part:replaced_task}, timeout_ms = 0, retry = null, concurrency_key = '',
     concurrency_limit = 0, hold = '', not_before = 0, deadline = 0, failures = 0, lock_until = 0, last_owner = '',
     via = '', bridge = null, patience_ms = 0, expiries = 0
 {notifying:topics}
+-- The condition of the index afl_tasks_special, without which no planner takes it.
+-- part: special_tasks
+(concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+-- What a TaskFilter asks for. Each query below finds the tasks by an index of its own.
+-- part: fitting_tasks
+(:state = '' or state = :state) and (:name = '' or name = :name or short_name = :name)
+    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
+    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
+    and (:workflow_id = '' or workflow_id = :workflow_id) and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
+    and via >= :via_from and via < :via_beyond
+    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
 -- name: find_tasks
-select * from afl_tasks
-where (:state = '' or state = :state) and (:name = '' or name = :name or short_name = :name)
-    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
-    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
-    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and via >= :via_from and via < :via_beyond
-    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
-order by seq limit :limit
+select * from afl_tasks where {part:fitting_tasks} order by seq limit :limit
 -- name: find_tasks_named
-select * from afl_tasks
-where uuid >= :prefix and uuid < :beyond and (:state = '' or state = :state)
-    and (:name = '' or name = :name or short_name = :name)
-    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
-    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
-    and via >= :via_from and via < :via_beyond
-    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
-order by +seq limit :limit
+select * from afl_tasks where uuid >= :prefix and uuid < :beyond and {part:fitting_tasks} order by +seq limit :limit
+-- name: find_tasks_of_run
+select * from afl_tasks where workflow_id = :workflow_id and workflow_id <> '' and {part:fitting_tasks} order by +seq limit :limit
 -- name: find_tasks_elsewhere
 select * from afl_tasks
-where hold = 'elsewhere' and state = :state and via >= :via_from and via < :via_beyond
+where hold = 'elsewhere' and state = :state and {part:fitting_tasks}
     and seq > case when :after = '' then 0 else (select a.seq from afl_tasks a where a.uuid = :after) end
-    and (:name = '' or name = :name or short_name = :name)
-    and (:task_list = '' or task_list_name = :task_list) and (:key = '' or concurrency_key = :key)
-    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
 order by +seq limit :limit
 -- name: find_running_tasks
-select * from afl_tasks
-where state = 'running' and (:name = '' or name = :name or short_name = :name)
-    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
-    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
-    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and via >= :via_from and via < :via_beyond
-    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
-order by +seq limit :limit
+select * from afl_tasks where state = 'running' and {part:fitting_tasks} order by +seq limit :limit
 -- name: find_held_tasks
 select * from afl_tasks
-where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
-    and state = 'pending' and hold <> '' and (:name = '' or name = :name or short_name = :name)
-    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
-    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
-    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and via >= :via_from and via < :via_beyond
-    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
-order by +seq limit :limit
+where {part:special_tasks} and state = 'pending' and hold <> '' and {part:fitting_tasks} order by +seq limit :limit
 -- name: find_tasks_on_hold
 select * from afl_tasks
-where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
-    and state = 'pending' and hold = :hold and (:name = '' or name = :name or short_name = :name)
-    and (:task_list = '' or task_list_name = :task_list)
-    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
-    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and via >= :via_from and via < :via_beyond
-    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
-order by +seq limit :limit
+where {part:special_tasks} and state = 'pending' and hold = :hold and {part:fitting_tasks} order by +seq limit :limit
 -- name: find_pending_tasks
-select * from afl_tasks
-where state = 'pending' and hold = '' and (:name = '' or name = :name or short_name = :name)
-    and (:task_list = '' or task_list_name = :task_list) and (:hold = '' or hold = :hold)
-    and (:owner = '' or owner = :owner) and (:key = '' or concurrency_key = :key)
-    and (:prefix = '' or (uuid >= :prefix and uuid < :beyond))
-    and via >= :via_from and via < :via_beyond
-    and (:after = '' or seq > (select a.seq from afl_tasks a where a.uuid = :after))
-order by +seq limit :limit
+select * from afl_tasks where state = 'pending' and hold = '' and {part:fitting_tasks} order by +seq limit :limit
 -- name: next_due
 select min(not_before) - {now} as due from afl_tasks
-where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+where {part:special_tasks}
     and state = 'pending' and hold = '' and not_before > {now}
     and (cast(:task_list as text) is null or task_list_name = cast(:task_list as text))
     and (cast(:workflow_id as text) is null or workflow_id = cast(:workflow_id as text))
@@ -310,7 +276,7 @@ select * from afl_tasks where hold = 'timer' and deadline > 0 and state = 'pendi
 order by deadline limit :limit
 -- name: get_held_back
 select * from afl_tasks
-where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+where {part:special_tasks}
     and state = 'pending' and (workflow_id = :workflow_id) is true
 order by +seq
 -- name: any_pending
@@ -480,19 +446,19 @@ where state in ('created', 'running') and owner > '' and lease_until < {now}
 delete from afl_locks where owner = :owner
 -- name: key_standing
 select (select count(*) from afl_tasks
-        where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+        where {part:special_tasks}
             and concurrency_key = :key and hold in ('', 'elsewhere'))
     + (select count(*) from afl_tasks
-        where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+        where {part:special_tasks}
             and concurrency_key = :key and hold = 'paused' and state = 'running') as active,
     (select concurrency_limit from afl_tasks
-        where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+        where {part:special_tasks}
             and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
         order by priority desc, seq limit 1) as allowed
 -- name: promote
 with chosen as materialized (
     select seq from afl_tasks
-    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    where {part:special_tasks}
         and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
     order by priority desc, seq limit :free
 )
@@ -506,16 +472,16 @@ select {now} as now, (select next_at from afl_rates where key = :key) as next_at
     (select given from afl_rates where key = :key) as given,
     (select interval_ms from afl_rates where key = :key) as interval_ms,
     (select count(*) from afl_tasks
-        where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+        where {part:special_tasks}
             and concurrency_key = :key and hold = '' and state = 'pending') as promoted
 -- name: put_back
 update afl_tasks set hold = 'concurrency'
-where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+where {part:special_tasks}
     and concurrency_key = :key and hold = '' and state = 'pending' and not_before > :at
 -- name: promote_rated
 with chosen as materialized (
     select seq from afl_tasks
-    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    where {part:special_tasks}
         and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
     order by case when not_before > :at then not_before else 0 end, priority desc, seq limit 1
 )
@@ -531,35 +497,35 @@ delete from afl_rates where given = 0 and next_at <= {now}
 -- name: waiting_keys
 with recursive keys (id) as (
     select min(concurrency_key) from afl_tasks
-    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    where {part:special_tasks}
         and hold = 'concurrency' and concurrency_key > ''
     union all
     select (
         select min(t.concurrency_key) from afl_tasks t
-        where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+        where {part:special_tasks}
             and t.hold = 'concurrency' and t.concurrency_key > keys.id)
     from keys where keys.id is not null
 )
 select id as concurrency_key from keys where id is not null and ((
     select t.concurrency_limit from afl_tasks t
-    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+    where {part:special_tasks}
         and t.concurrency_key = keys.id and t.hold = 'concurrency' and t.state = 'pending'
     order by t.priority desc, t.seq limit 1
 ) > (
     select count(*) from afl_tasks t
-    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+    where {part:special_tasks}
         and t.concurrency_key = keys.id and t.hold in ('', 'elsewhere')
 ) + (
     select count(*) from afl_tasks t
-    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+    where {part:special_tasks}
         and t.concurrency_key = keys.id and t.hold = 'paused' and t.state = 'running'
 ) or (substr(id, 1, 5) = 'rate:' and exists (
     select 1 from afl_tasks t
-    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+    where {part:special_tasks}
         and t.concurrency_key = keys.id and t.hold = 'concurrency' and t.state = 'pending'
 ) and not exists (
     select 1 from afl_tasks t
-    where (t.concurrency_key <> '' or t.hold <> '' or t.not_before > 0) and t.state in ('pending', 'running')
+    where {part:special_tasks}
         and t.concurrency_key = keys.id and t.hold = '' and t.state = 'pending'
 )))
 -- name: open_keys
@@ -664,12 +630,10 @@ union
 select r.workflow_id from afl_runs r
 where r.workflow_id {id_of:marked} and (r.state in ('created', 'running')) is true and (r.owner = '' or r.lease_until < {now})
 order by 1 limit :limit
--- name: find_runs
-select r.*, '{}' as inputs from afl_runs r
-where r.created >= :since and r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
-    and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
+-- What a RunFilter asks for, but for the times.
+-- part: fitting_runs
+(:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
     and (:roots = 0 or r.parent_step = '')
-    and (:until = 0 or r.created < :until)
     and (:tag_count = 0
         or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
     and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
@@ -682,47 +646,26 @@ where r.created >= :since and r.created <= :latest and (:before = '' or r.create
         or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
         or lower(r.name) like :text escape '!'
     )
+-- name: find_runs
+select r.*, '{}' as inputs from afl_runs r
+where r.created >= :since and r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
+    and (:until = 0 or r.created < :until)
+    and {part:fitting_runs}
 order by r.created desc, r.workflow_id desc limit :limit
 -- name: find_runs_named
 select r.*, '{}' as inputs from afl_runs r
 where r.workflow_id >= :prefix and r.workflow_id < :beyond
     and r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
-    and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
-    and (:roots = 0 or r.parent_step = '')
     and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
-    and (:tag_count = 0
-        or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
-    and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
-    and (:shorter = 0 or case when r.ended > 0 then r.ended else :clock end - r.created <= :shorter)
-    and (:cost_from = 0 or (select c.cost from afl_costs c where c.workflow_id = r.workflow_id) >= :cost_from)
-    and (:cost_to = 0
-        or coalesce((select c.cost from afl_costs c where c.workflow_id = r.workflow_id), 0) <= :cost_to)
-    and (
-        :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
-        or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
-        or lower(r.name) like :text escape '!'
-    )
+    and {part:fitting_runs}
 order by r.created + 0 desc, r.workflow_id desc limit :limit
 -- name: find_runs_among
 select r.*, '{}' as inputs from afl_runs r
 where r.workflow_id {in:ids}
     and r.created <= :latest and (:before = '' or r.created < :latest or r.workflow_id < :before)
     and (:prefix = '' or (r.workflow_id >= :prefix and r.workflow_id < :beyond))
-    and (:state = '' or r.state = :state) and (:workflow = '' or r.workflow_name = :workflow)
-    and (:roots = 0 or r.parent_step = '')
     and (:since = 0 or r.created >= :since) and (:until = 0 or r.created < :until)
-    and (:tag_count = 0
-        or (select count(*) from afl_tags t where t.workflow_id = r.workflow_id and t.tag {in:tags}) = :tag_count)
-    and (:longer = 0 or case when r.ended > 0 then r.ended else :clock end - r.created >= :longer)
-    and (:shorter = 0 or case when r.ended > 0 then r.ended else :clock end - r.created <= :shorter)
-    and (:cost_from = 0 or (select c.cost from afl_costs c where c.workflow_id = r.workflow_id) >= :cost_from)
-    and (:cost_to = 0
-        or coalesce((select c.cost from afl_costs c where c.workflow_id = r.workflow_id), 0) <= :cost_to)
-    and (
-        :text = '' or lower(r.workflow_id) like :text escape '!' or lower(r.workflow_name) like :text escape '!'
-        or lower(coalesce(r.error, '')) like :text escape '!' or lower(r.reason) like :text escape '!'
-        or lower(r.name) like :text escape '!'
-    )
+    and {part:fitting_runs}
 order by r.created + 0 desc, r.workflow_id desc limit :limit
 
 -- Ids of runs by one index each, for the lists above. Those along a state or a workflow come newest first.
@@ -762,11 +705,11 @@ where hold = 'elsewhere' and state = 'pending' and via >= :via_from and via < :v
 select distinct workflow_id from afl_tasks where hold = 'timer' and deadline > 0 and state = 'pending'
 -- name: runs_waiting_slot
 select distinct workflow_id from afl_tasks
-where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+where {part:special_tasks}
     and (hold = 'concurrency' or (concurrency_limit < 0 and hold = '' and not_before > {now}))
 -- name: runs_waiting_retry
 select distinct workflow_id from afl_tasks
-where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running') and failures > 0
+where {part:special_tasks} and failures > 0
 -- name: runs_waiting_budget
 select workflow_id from afl_runs where state = 'paused' and substr(reason, 1, 6) = 'budget'
 -- name: runs_waiting_agent
@@ -1020,8 +963,7 @@ select count(*) as found from afl_runs where state in ('created', 'running')
 select (select uuid from afl_tasks order by seq desc limit 1) as latest,
     (select count(*) from afl_tasks where state = 'pending' and hold = '') as pending,
     (select count(*) from afl_tasks where state = 'running') as running,
-    (select count(*) from afl_tasks where (concurrency_key <> '' or hold <> '' or not_before > 0)
-        and state in ('pending', 'running')) as special
+    (select count(*) from afl_tasks where {part:special_tasks}) as special
 -- name: log_end
 select coalesce(max(seq), 0) as found from afl_logs where runner_id = :runner_id
 -- name: step_lines
@@ -1045,7 +987,7 @@ select task_list_name as task_list, name, state, hold, via, count(*) as count, m
     select task_list_name, name, state, hold, via, created, 0 as delayed from afl_tasks where state = 'running'
     union all
     select task_list_name, name, state, hold, via, created, 0 as delayed from afl_tasks
-    where (concurrency_key <> '' or hold <> '' or not_before > 0) and state in ('pending', 'running')
+    where {part:special_tasks}
         and state = 'pending' and hold <> ''
 ) as open_tasks group by task_list_name, name, state, hold, via, delayed
 -- name: count_runs
