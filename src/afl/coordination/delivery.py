@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from uuid import uuid4
 
 from afl.coordination.broker import EXPIRED, Broker, Entry, OutgoingMessage, SendOutcome, TakeResult
 from afl.coordination.deferred_work import DeferredWork
-from afl.coordination.errors import CoordinatorInputError
+from afl.coordination.errors import CoordinatorInputError, MessageCoordinatorError
 from afl.coordination.keys import queue_name
 from afl.coordination.message_codec import (
     decode_error,
@@ -57,7 +58,9 @@ class MessageSender:
             parcel = self._parcel(sender, recipient, message, delay, ttl, volatile)
         except PayloadError as error:
             return self._told(message, error)
-        return self._told(message, await self._broker.send(queue, parcel))
+        with self._counting_errors(1):
+            answer = await self._broker.send(queue, parcel)
+        return self._told(message, answer)
 
     async def broadcast(
         self,
@@ -74,7 +77,8 @@ class MessageSender:
             parcels = [self._parcel(sender, each, message, delay, ttl, 0) for each in recipients]
         except PayloadError as error:
             return [self._told(message, error) for _ in recipients]
-        answers = await self._broker.send_all(list(zip(queues, parcels, strict=True)))
+        with self._counting_errors(len(parcels)):
+            answers = await self._broker.send_all(list(zip(queues, parcels, strict=True)))
         return [self._told(message, answer) for answer in answers]
 
     def _parcel(
@@ -102,6 +106,15 @@ class MessageSender:
         payload = encode_payload(message.payload, self._broker.options.max_payload_bytes)
         body = encode_message(message, kind, priority, sender, recipient, payload)
         return OutgoingMessage(message.message_id, kind.value, priority.value, body, waits, lives, volatile)
+
+    @contextmanager
+    def _counting_errors(self, messages: int) -> Iterator[None]:
+        """Count the messages that an error of the server keeps from being delivered."""
+        try:
+            yield
+        except MessageCoordinatorError:
+            self._meter.count(self._meter.metrics.inc_delivered_error, messages)
+            raise
 
     def _told(self, message: AgentMessage, answer: SendOutcome | Exception) -> MessageResult:
         """A full queue is not counted as a delivery error."""

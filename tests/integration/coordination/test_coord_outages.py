@@ -334,6 +334,23 @@ def test_a_subscription_that_could_not_be_stored_is_told_by_flush(own_server: St
     asyncio.run(story())
 
 
+def test_what_an_outage_keeps_from_being_delivered_is_counted(own_server: Stack, url: str) -> None:
+    async def story() -> None:
+        post = Post(url)
+        coordinator = post.coordinator()
+        await stopped(own_server)
+        with pytest.raises(CoordinatorUnavailable):
+            await coordinator.send_message(ANN, BOB, letter())
+        with pytest.raises(CoordinatorUnavailable):
+            await coordinator.broadcast_message(ANN, letter(), [BOB, ANN])
+        await started(own_server, url)
+        counted = coordinator.metrics.snapshot()  # type: ignore[attr-defined]
+        assert counted["delivery"] == {"delivered_ok": 0, "delivered_error": 3}
+        await post.close()
+
+    asyncio.run(story())
+
+
 def test_a_server_without_memory_refuses_and_stores_nothing(own_server: Stack, url: str) -> None:
     async def story() -> None:
         post = Post(url)
