@@ -58,6 +58,7 @@ _COLORS = {
     Liveness.HANGING: "yellow",
     Liveness.SILENT: "yellow",
     Liveness.DEAD: "red",
+    Liveness.STOPPING: "cyan",
     Liveness.STOPPED: "dim",
     Liveness.FAILED: "red",
 }

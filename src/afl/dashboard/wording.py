@@ -22,7 +22,7 @@ TONES: Mapping[str, str] = {
     **dict.fromkeys(
         ("failed", "error", "crashed", "rejected", "dead", "open", "poisoned", "died", "expired"), "failed"
     ),
-    **dict.fromkeys(("running", "working", "active", "processing", "startup"), "running"),
+    **dict.fromkeys(("running", "working", "active", "processing", "startup", "stopping"), "running"),
     **dict.fromkeys((f"waiting for {WAITS_FOR[each]}" for each in ATTENTION), "waiting"),
     **dict.fromkeys(("waiting", "pending", "elsewhere", "suspended", "half_open", "retrying"), "waiting"),
     **dict.fromkeys(

@@ -82,6 +82,7 @@ class AgentPoller(WorkerService):
             problem = error
             raise
         finally:
+            registration.stopping(problem)
             try:
                 worker.drain(DRAIN_SECONDS)
             finally:

@@ -35,6 +35,17 @@ def test_stopped(store: MemoryStore) -> None:
     assert (reason.code, reason.outlook) == ("server-stopped", Outlook.OVER)
 
 
+def test_stopping(store: MemoryStore) -> None:
+    begin(store)
+    server = serve(store, "t.Double", state="shutdown")
+    assert store.claim_task(["t.Double"]) is not None
+    reason = why(store, server.uuid)
+    assert (reason.code, reason.outlook) == ("server-stopping", Outlook.MOVES)
+    assert (
+        reason.sentence == "afl-agent on host-7 was shut down and finishes 1 of 5 tasks; it claims no more."
+    )
+
+
 def test_failed(store: MemoryStore) -> None:
     server = serve(store, state="error", error={"message": "no port is free"})
     reason = why(store, server.uuid)

@@ -556,6 +556,23 @@ def test_stop_lets_what_runs_finish(store: MemoryStore) -> None:
     assert len(gate.calls) == 1
 
 
+def test_its_record_is_at_shutdown_while_what_runs_finishes(store: MemoryStore) -> None:
+    recorder, gate = Recorder(store), Gate()
+    poller = poller_on(
+        recorder.api, AgentPollerConfig(poll_interval_ms=LONG, heartbeat_interval_ms=1), Double=gate
+    )
+    begin(store)
+    with serving(poller, recorder):
+        gate.called()
+        poller.stop()
+        recorder.until(lambda r: r.states()[-1] == ServerState.SHUTDOWN)
+        saved = recorder.count("save_server")
+        recorder.until(lambda r: r.count("save_server") > saved + 2)
+        assert poller.is_running
+        gate.open()
+    assert recorder.states() == [ServerState.STARTUP, ServerState.RUNNING, ServerState.SHUTDOWN]
+
+
 def test_a_callback_may_stop_its_poller(store: MemoryStore) -> None:
     recorder = Recorder(store)
     poller = poller_on(recorder.api, QUICK)

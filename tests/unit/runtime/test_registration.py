@@ -68,6 +68,33 @@ def test_what_ended_the_worker_is_stored(
     assert (found.state, found.error) == (ServerState.ERROR, stored)
 
 
+@pytest.mark.parametrize(
+    ("error", "state"), [(None, ServerState.SHUTDOWN), (ValueError("no luck"), ServerState.ERROR)]
+)
+def test_a_worker_that_finishes_what_it_has_does_not_run_any_more(
+    store: MemoryStore, error: BaseException | None, state: str
+) -> None:
+    recorder = Recorder(store)
+    registration = register(recorder)
+    registration.enter()
+    registration.running()
+    registration.stopping(error)
+    recorder.until(lambda r: r.states()[-1] == state)
+    registration.leave(error)
+    assert recorder.states() == [ServerState.STARTUP, ServerState.RUNNING, state]
+
+
+def test_that_it_is_stopping_is_stored_once_the_store_is_back(store: MemoryStore) -> None:
+    recorder = Recorder(store)
+    registration = register(recorder, beat_ms=1)
+    registration.enter()
+    registration.running()
+    recorder.fail("save_server", *[StoreUnavailable("away")] * 3)
+    registration.stopping()
+    recorder.until(lambda r: r.states()[-1] == ServerState.SHUTDOWN)
+    registration.leave()
+
+
 def test_the_heartbeat_sets_the_ping_and_shows_the_counts(store: MemoryStore) -> None:
     recorder = Recorder(store)
     registration = register(recorder, beat_ms=1)

@@ -480,6 +480,19 @@ def test_a_signal_ends_the_service_gracefully(store: MemoryStore, number: signal
     assert signal.getsignal(number) == before
 
 
+def test_its_record_is_at_shutdown_while_what_runs_finishes(store: MemoryStore) -> None:
+    recorder, gate = Recorder(store), Gate()
+    service = runner_on(recorder.api, Double=gate)
+    begin(store)
+    with serving(service, recorder):
+        gate.called()
+        service.stop()
+        recorder.until(lambda r: r.states()[-1] == ServerState.SHUTDOWN)
+        status = service.status()
+        assert (status["state"], status["active_work_items"]) == ("shutdown", 1)
+        gate.open()
+
+
 def test_its_threads_end_with_it(store: MemoryStore) -> None:
     recorder = Recorder(store)
     before = set(threading.enumerate())

@@ -204,6 +204,9 @@ CODES: dict[str, Code] = {
         "The server does not ping, and its process cannot be checked from here.", _S, "look at its host"
     ),
     "server-dead": Code("The server's process died; others take its work.", _S, "start it again"),
+    "server-stopping": Code(
+        "The server was shut down, claims no more and finishes what it works on.", _M, _WAIT
+    ),
     "server-stopped": Code("The server was shut down.", _O, "start it again if it is needed"),
     "store-locked": Code(
         "A process that is stopped, or does not release it, holds the write lock of the SQLite file: nobody can write.",

@@ -32,6 +32,9 @@ def _judge(server: Server) -> tuple[str, str, str]:
     match server.liveness:
         case Liveness.STOPPED:
             return "server-stopped", f"{title} was shut down at {last}.", "Start it again if it is needed."
+        case Liveness.STOPPING:
+            sentence = f"{title} was shut down and finishes {server.use} tasks; it claims no more."
+            return "server-stopping", sentence, "Wait, and start it again if it is needed."
         case Liveness.FAILED:
             error = first_line(str((server.error or {}).get("message", "no error was recorded")))
             return "server-failed", f"{title} gave up at {last}: {error}", "Fix that, then start it again."

@@ -115,7 +115,7 @@ def overview(store: PersistenceAPI, hours: Hours = 24) -> Overview:
     usage = usage_store(store)
     sums = usage.sum_usage(since) if usage is not None else []
     tags = usage.sum_usage_by_tag(since, _SHOWN) if usage is not None else {}
-    live = [each.is_live for each in servers(store) if each.liveness != "stopped"]
+    live = [each.is_live for each in servers(store) if each.liveness not in ("stopping", "stopped")]
     return Overview(
         since=begun,
         until=until,

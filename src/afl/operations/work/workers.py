@@ -43,6 +43,7 @@ class Liveness(StrEnum):
     HANGING = "hanging"  # the process lives, but does not ping
     SILENT = "silent"  # it does not ping, and nobody can see whether it lives
     DEAD = "dead"  # its death is proven
+    STOPPING = "stopping"  # it finishes what it works on, and claims no more
     STOPPED = "stopped"  # it said goodbye
     FAILED = "failed"  # it gave up, and said why
 
@@ -132,7 +133,7 @@ def _server(store: PersistenceAPI, record: ServerDefinition, load: Counter[str],
         service=record.service_name,
         name=record.server_name,
         group=record.server_group,
-        liveness=_liveness(store, record, age),
+        liveness=_liveness(store, record, age, busy=bool(load[record.manager])),
         owner=record.manager,
         task_list=record.task_list,
         handlers=[name for name in record.topics or record.handlers if not name.startswith(_SYSTEM)],
@@ -151,9 +152,10 @@ def _server(store: PersistenceAPI, record: ServerDefinition, load: Counter[str],
     )
 
 
-def _liveness(store: PersistenceAPI, record: ServerDefinition, age: int) -> Liveness:
+def _liveness(store: PersistenceAPI, record: ServerDefinition, age: int, *, busy: bool) -> Liveness:
     if record.state == ServerState.SHUTDOWN:
-        return Liveness.STOPPED
+        is_finishing = busy and age <= SILENT_MS and store.life(record.manager) is not Life.DEAD
+        return Liveness.STOPPING if is_finishing else Liveness.STOPPED
     if record.state == ServerState.ERROR:
         return Liveness.FAILED
     life = store.life(record.manager) if record.manager else Life.UNKNOWN

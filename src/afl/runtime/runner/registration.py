@@ -19,7 +19,10 @@ _log = logging.getLogger(__name__)
 
 
 class Registration:
-    """The server record of one worker: STARTUP, RUNNING, then SHUTDOWN or ERROR; a thread keeps its ping fresh."""
+    """The server record of one worker: STARTUP, RUNNING, then SHUTDOWN or ERROR; a thread keeps its ping fresh.
+
+    The last state begins when the worker claims no more: the ping stays fresh while it finishes what it has.
+    """
 
     def __init__(self, store: PersistenceAPI, server: ServerDefinition, heartbeat_ms: int) -> None:
         self.server = server
@@ -27,6 +30,7 @@ class Registration:
         self._heartbeat = heartbeat_ms / 1000
         self._counts: dict[str, HandledCount] = {}
         self._ended = threading.Event()
+        self._due = threading.Event()  # the next heartbeat, before its time
         self._thread: JoinableThread | None = None
 
     def enter(self) -> None:
@@ -41,20 +45,28 @@ class Registration:
 
     def running(self) -> None:
         """The worker works: RUNNING, with a heartbeat from now on."""
-        self._save(ServerState.RUNNING)
+        self.server.state = ServerState.RUNNING
+        self._save()
         self._ended.clear()
+        self._due.clear()
         self._thread = JoinableThread(self._beat, "afl-heartbeat")
         self._thread.start()
 
-    def leave(self, error: BaseException | None = None) -> None:
-        """Deregister: SHUTDOWN, or ERROR with what ended the worker."""
-        self._ended.set()
-        if self._thread is not None:
-            self._thread.join()
+    def stopping(self, error: BaseException | None = None) -> None:
+        """The worker claims no more: SHUTDOWN, or ERROR with what ended it. The heartbeat stores it, at once."""
         if error is not None:
             self.server.error = error_record(str(error) or type(error).__name__, type(error).__name__)
+        self.server.state = ServerState.SHUTDOWN if error is None else ServerState.ERROR
+        self._due.set()
+
+    def leave(self, error: BaseException | None = None) -> None:
+        """Deregister: the worker has finished what it had, too."""
+        self._ended.set()
+        self.stopping(error)
+        if self._thread is not None:
+            self._thread.join()
         try:
-            self._save(ServerState.SHUTDOWN if error is None else ServerState.ERROR)
+            self._save()
         except AgentFlowError as problem:  # it counts as dead all the same, once its sign of life is gone
             _log.warning("server %s could not sign off: %s", self.server.uuid, problem)
 
@@ -75,16 +87,20 @@ class Registration:
         """What was handled, by name."""
         return dict(self._counts)
 
-    def _save(self, state: str) -> None:
+    def _save(self) -> None:
         # By the store's clock: those who compare it do not share this machine's.
-        self.server.state, self.server.ping_time = state, self._store.now()
+        self.server.ping_time = self._store.now()
         self.server.handled = list(self._counts.values())
         self._store.save_server(self.server)
 
     def _beat(self) -> None:
-        while not self._ended.wait(self._heartbeat):
+        while True:
+            self._due.wait(self._heartbeat)
+            if self._ended.is_set():
+                return
+            self._due.clear()
             try:
-                self._save(ServerState.RUNNING)
+                self._save()
             except Exception as error:  # a server that is silent counts as gone, whatever the reason
                 known = isinstance(error, AgentFlowError)
                 _log.warning(

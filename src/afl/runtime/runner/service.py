@@ -112,6 +112,7 @@ class RunnerService(WorkerService):
             self._end(worker, problem)
 
     def _end(self, worker: Worker, problem: BaseException | None) -> None:
+        self._registration.stopping(problem)
         try:
             self._drain(worker)
         finally:
