@@ -187,6 +187,10 @@ BAD_REPORTS: dict[str, tuple[ErrorCode, Told]] = {
         ErrorCode.MALFORMED_PAYLOAD,
         lambda h, head, wait, card: (h.tool_context(head), _intent(h, head, wait, card, status="fine")),
     ),
+    "a status that is a list": (
+        ErrorCode.MALFORMED_PAYLOAD,
+        lambda h, head, wait, card: (h.tool_context(head), _intent(h, head, wait, card, status=["success"])),
+    ),
     "after_execution that is none": (
         ErrorCode.MALFORMED_PAYLOAD,
         lambda h, head, wait, card: (

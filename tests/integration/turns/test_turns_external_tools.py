@@ -264,6 +264,22 @@ def test_control_in_a_result_wins(place: Place) -> None:
     run(work)
 
 
+def test_control_in_a_result_that_is_no_word_is_passed_over(place: Place) -> None:
+    async def work() -> None:
+        async with office(place) as there:
+            await offer(there, after="suspend")
+            await there.hire(told_first(THREE[:1]))
+            await there.agents.define("ada", tools=["far"])
+            turn = await there.agents.send("ada", "go")
+            (call,) = await suspended(there)
+            control = {"__cg_control": {"after_execution": ["terminate"]}, "n": 1}
+            await report(there, result(there, call, control, after="suspend"))
+            got = await there.agents.wait(turn)
+            assert got.succeeded and '"n":1' in got.text
+
+    run(work)
+
+
 def test_time_runs_out(place: Place) -> None:
     async def work() -> None:
         async with office(place) as there:

@@ -91,11 +91,13 @@ def test_a_failure_has_a_code_and_a_message() -> None:
         ("fine", None, "suspend", "invalid_status"),
         ("success", {"code": "x", "message": "y"}, "suspend", "error_with_success"),
         ("success", None, "later", "invalid_after_execution"),
+        (["success"], None, "suspend", "invalid_status"),
+        ("success", None, {"then": "suspend"}, "invalid_after_execution"),
         ("failed", "just text", "suspend", "failed"),
         ("failed", {"code": "x", "message": "y"}, "suspend", "x"),
     ],
 )
-def test_what_others_say_holds_together(status: str, error: Any, after: str, code: str) -> None:
+def test_what_others_say_holds_together(status: Any, error: Any, after: Any, code: str) -> None:
     outcome = checked(status, 1, error, after)
     assert outcome.status == "failed"
     assert outcome.error is not None and outcome.error["code"] == code

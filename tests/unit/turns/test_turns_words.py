@@ -159,6 +159,14 @@ def test_identity_in_a_payload_must_agree(name: str) -> None:
         ),
         (tool_result_content("success", "suspend", {"__cg_control": {"after_execution": "fly"}}), "suspend"),
         (tool_result_content("success", "suspend", {"__cg_control": "no map"}), "suspend"),
+        (
+            tool_result_content("success", "terminate", {"__cg_control": {"after_execution": ["x"]}}),
+            "terminate",
+        ),
+        (
+            tool_result_content("success", "suspend", {"__cg_control": {"after_execution": {"a": 1}}}),
+            "suspend",
+        ),
     ],
 )
 def test_what_a_result_asks_for(content: dict[str, object], wanted: str) -> None:
@@ -176,6 +184,20 @@ BAD_CARDS = {
     ),
     "a result of no status": NewCard(
         "tool.result", tool_result_content("fine"), "tool.x", tool_call_id="c", function_name="f"
+    ),
+    "a result whose status is a list": NewCard(
+        "tool.result",
+        {**tool_result_content("success"), "status": ["success"]},
+        "tool.x",
+        tool_call_id="c",
+        function_name="f",
+    ),
+    "a result whose after_execution is a map": NewCard(
+        "tool.result",
+        {**tool_result_content("success"), "after_execution": {"then": "suspend"}},
+        "tool.x",
+        tool_call_id="c",
+        function_name="f",
     ),
     "a result as text": NewCard("tool.result", text("x"), "tool.x", tool_call_id="c", function_name="f"),
     "data that is no JSON": NewCard(

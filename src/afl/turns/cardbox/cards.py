@@ -60,7 +60,7 @@ class Card(NewCard):
         result = self.content.get("result")
         control = result.get(CONTROL) if isinstance(result, Mapping) else None
         wanted = control.get("after_execution") if isinstance(control, Mapping) else None
-        if wanted in set(AfterExecution):
+        if wanted in tuple(AfterExecution):  # not a set: it may be a list or a map, which have no hash
             return str(wanted)
         return str(self.content.get("after_execution", AfterExecution.SUSPEND))
 
@@ -108,7 +108,7 @@ def tool_result_content(
 def check_card(card: NewCard, limits: Limits) -> str:
     """The content as JSON; CardError says what is wrong with the card."""
     where = f"card {card.card_id} ({card.type})"
-    if card.type not in set(CardType):
+    if card.type not in tuple(CardType):
         raise CardError(f"{where}: {card.type!r} is not a type of card; known are {', '.join(CardType)}")
     if not card.author_id:
         raise CardError(f"{where}: it has no author_id")
@@ -179,9 +179,9 @@ def _check_call(content: Mapping[str, Any], where: str) -> None:
 
 def _check_result(content: Mapping[str, Any], where: str) -> None:
     status, error = content.get("status"), content.get("error")
-    if status not in set(TaskStatus):
+    if status not in tuple(TaskStatus):
         raise CardError(f"{where}: content.status is {status!r}; expected one of {', '.join(TaskStatus)}")
-    if content.get("after_execution") not in set(AfterExecution):
+    if content.get("after_execution") not in tuple(AfterExecution):
         raise CardError(f"{where}: content.after_execution must be suspend or terminate")
     if status == TaskStatus.SUCCESS and error is not None:
         raise CardError(f"{where}: a successful result has no content.error")

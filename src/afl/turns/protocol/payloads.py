@@ -97,7 +97,7 @@ def _map(payload: Mapping[str, Any], name: str, what: str) -> None:
 
 
 def _word(payload: Mapping[str, Any], name: str, words: Any, what: str) -> None:
-    if payload.get(name) not in set(words):
+    if payload.get(name) not in tuple(words):
         raise _malformed(f"{what}: payload.{name} must be one of {', '.join(words)}")
 
 

@@ -16,8 +16,8 @@ from afl.turns.model import Limits
 from afl.turns.statuses import AfterExecution, TaskStatus
 
 SUSPEND = AfterExecution.SUSPEND
-AFTER_EXECUTION = frozenset(AfterExecution)
-STATUSES = frozenset(TaskStatus)
+AFTER_EXECUTION = tuple(AfterExecution)  # not sets: what another process said may have no hash
+STATUSES = tuple(TaskStatus)
 
 
 class ToolFailure(Exception):

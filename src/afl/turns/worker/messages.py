@@ -108,7 +108,7 @@ def _check_payload(payload: Mapping[str, Any]) -> Decision | None:
         return Decision(ReportAction.FAIL, "invalid_payload")
     if not payload.get("tool_result_card_id"):
         return Decision(ReportAction.FAIL, "missing_tool_result_card")
-    if payload.get("after_execution") not in frozenset(AfterExecution):
+    if payload.get("after_execution") not in tuple(AfterExecution):
         return Decision(ReportAction.FAIL, "invalid_after_execution")
     return None
 

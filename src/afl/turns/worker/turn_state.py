@@ -156,7 +156,7 @@ def final_result(results: Sequence[Card]) -> tuple[Card, TaskStatus] | None:
 def _status(card: Card) -> TaskStatus:
     """The status of a tool's result; an unknown word is a failure."""
     status = card.content.get("status")
-    return TaskStatus(status) if status in frozenset(TaskStatus) else TaskStatus.FAILED
+    return TaskStatus(status) if status in tuple(TaskStatus) else TaskStatus.FAILED
 
 
 def _last_call(own: Sequence[NewCard]) -> NewCard | None:
