@@ -220,7 +220,7 @@ def test_a_worker_that_stops_lets_its_handlers_end(place: Place) -> None:
 
     def ask(question: str) -> dict[str, str]:
         begun.set()
-        while place.liveness("clerk") != "stopped":  # it says so when it begins to stop
+        while place.liveness("clerk") != "stopping":
             pass
         return {"answer": question}
 
