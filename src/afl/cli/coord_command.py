@@ -12,10 +12,11 @@ from rich.text import Text
 from afl.cli import options
 from afl.cli.console import Table, output, print_json, say, shortened
 from afl.cli.operation_command import operation_command
-from afl.coordination.models import AgentId, DeadLetter, QueueStatistics
 from afl.kernel.settings import load_settings
 from afl.operations.message import coordination
-from afl.operations.message.coordination import BreakerLine, Where, agent_text
+from afl.operations.message import queues as message_queues
+from afl.operations.message.coordination import BreakerLine, Where
+from afl.operations.message.queues import Letter, Moved, QueueLine
 from afl.operations.spans import ago, date, span
 
 _STATES = {"closed": "green", "open": "red", "half_open": "yellow"}
@@ -61,18 +62,18 @@ def _where(redis: str | None, prefix: str) -> Where:
 
 @coord.command("queues")
 @operation_command(
-    coordination.queues,
+    message_queues.queues,
     examples="""
         afl coord queues
         afl coord queues --redis redis://10.0.0.5:6379/0 --prefix myapp --json
     """,
 )
-def queues(found: list[QueueStatistics], *, prefix: str) -> None:
+def queues(found: list[QueueLine], *, prefix: str) -> None:
     shown = Table("AGENT", "READY", "DELAYED", "IN FLIGHT", "DEAD", "OLDEST")
     for each in found:
         oldest = each.oldest_ready_seconds
         shown.add(
-            agent_text(each.agent_id),
+            each.agent,
             str(each.ready),
             str(each.delayed),
             str(each.in_flight),
@@ -141,29 +142,24 @@ def breakers(
 
 @dlq.command("list")
 @operation_command(
-    coordination.dead_letters,
+    message_queues.dead_letters,
     agent="[AGENT]",
     limit="--limit -n",
-    data=lambda found: [
-        {"agent": agent_text(owner), **letter.model_dump(mode="json"), "message_id": letter.message_id}
-        for owner, letter in found
-    ],
     examples="""
         afl coord dlq list
         afl coord dlq list writer:1 --limit 10
     """,
 )
-def dlq_list(found: list[tuple[AgentId, DeadLetter]]) -> None:
+def dlq_list(found: list[Letter]) -> None:
     shown = Table("ID", "AGENT", "MESSAGE", "ATTEMPTS", "DIED", "REASON", below=["REASON"])
-    for owner, letter in found:
-        attempts = "" if letter.queue_message is None else str(letter.queue_message.delivery_attempts)
+    for letter in found:
         shown.add(
             letter.dead_id,
-            agent_text(owner),
-            letter.message_id or "",
-            attempts,
+            letter.agent,
+            letter.message_id,
+            str(letter.attempts) if letter.message else "",
             Text(letter.dead_at[:19], "dim"),
-            Text(shortened(_reason(letter)), "red"),
+            Text(shortened(letter.cause), "red"),
         )
     shown.print(output()) if found else say("No dead letters")
 
@@ -181,7 +177,7 @@ def dlq_show(
 
       afl coord dlq show writer:1 m-000017
     """
-    print_json(coordination.dead_letter(_where(redis, prefix), agent, dead_id).model_dump(mode="json"))
+    print_json(asdict(message_queues.dead_letter(_where(redis, prefix), agent, dead_id)))
 
 
 @dlq.command("requeue")
@@ -201,8 +197,7 @@ def dlq_requeue(
       afl coord dlq requeue writer:1 --all
     """
     ids = _chosen(dead_ids, every)
-    count = coordination.requeue(_where(redis, prefix), agent, ids)
-    _told(count, "requeued", "put back in line", as_json)
+    _told(message_queues.requeue(_where(redis, prefix), agent, ids), "put back in line", as_json)
 
 
 @dlq.command("purge")
@@ -214,7 +209,7 @@ def dlq_purge(
     prefix: options.Prefix = "ao",
     as_json: options.AsJson = False,
 ) -> None:
-    """Throw dead letters away for good.
+    """Delete dead letters for good.
 
     [bold]Examples[/bold]
 
@@ -222,8 +217,7 @@ def dlq_purge(
       afl coord dlq purge writer:1 --all
     """
     ids = _chosen(dead_ids, every)
-    count = coordination.purge(_where(redis, prefix), agent, ids)
-    _told(count, "purged", "thrown away", as_json)
+    _told(message_queues.purge(_where(redis, prefix), agent, ids), "deleted", as_json)
 
 
 def _chosen(dead_ids: list[str] | None, every: bool) -> list[str] | None:
@@ -233,16 +227,11 @@ def _chosen(dead_ids: list[str] | None, every: bool) -> list[str] | None:
     return None if every else dead_ids
 
 
-def _told(count: int, key: str, done: str, as_json: bool) -> None:
+def _told(moved: Moved, done: str, as_json: bool) -> None:
     if as_json:
-        print_json({key: count})
+        print_json(asdict(moved))
     else:
-        say(f"{count} {'message was' if count == 1 else 'messages were'} {done}")
-
-
-def _reason(letter: DeadLetter) -> str:
-    error = None if letter.queue_message is None else letter.queue_message.last_error
-    return f"{letter.reason}: {error}" if error else letter.reason
+        say(f"{moved.letters} {'message was' if moved.letters == 1 else 'messages were'} {done}")
 
 
 def _status(snapshot: Any) -> str:

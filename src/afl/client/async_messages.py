@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from afl.client.async_calls import AsyncCalls
-from afl.operations.message import coordination, message_view
+from afl.operations.message import coordination, queues
 from afl.operations.message.coordination import BreakerLine
-from afl.operations.message.message_view import Letter, Moved, QueueLine
+from afl.operations.message.queues import Letter, Moved, QueueLine
 
 
 class AsyncMessages:
@@ -18,7 +18,7 @@ class AsyncMessages:
 
     async def queues(self) -> list[QueueLine]:
         """Every queue that holds messages or dead letters."""
-        return await self._calls.call(message_view.list_queues)
+        return await self._calls.call(queues.queues)
 
     async def agents(self) -> list[dict[str, Any]]:
         """The registered agents, including those that died recently."""
@@ -26,15 +26,15 @@ class AsyncMessages:
 
     async def dead_letters(self, agent: str = "", *, limit: int = 100) -> list[Letter]:
         """Dead letters of one agent, or of all, the oldest of each first."""
-        return await self._calls.call(message_view.list_letters, agent, limit)
+        return await self._calls.call(queues.dead_letters, agent, limit)
 
     async def requeue(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
         """Requeue dead letters, all of an agent if none is named."""
-        return await self._calls.call(message_view.requeue, agent, dead_ids)
+        return await self._calls.call(queues.requeue, agent, dead_ids)
 
     async def purge(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
         """Delete dead letters, all of an agent if none is named."""
-        return await self._calls.call(message_view.purge, agent, dead_ids)
+        return await self._calls.call(queues.purge, agent, dead_ids)
 
     async def breakers(self) -> list[BreakerLine]:
         """Every circuit breaker, by name."""

@@ -6,9 +6,9 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from afl.client.calls import Calls
-from afl.operations.message import coordination, message_view
+from afl.operations.message import coordination, queues
 from afl.operations.message.coordination import BreakerLine
-from afl.operations.message.message_view import Letter, Moved, QueueLine
+from afl.operations.message.queues import Letter, Moved, QueueLine
 
 
 class Messages:
@@ -19,7 +19,7 @@ class Messages:
 
     def queues(self) -> list[QueueLine]:
         """Every queue that holds messages or dead letters."""
-        return self._calls.call(message_view.list_queues)
+        return self._calls.call(queues.queues)
 
     def agents(self) -> list[dict[str, Any]]:
         """The registered agents, including those that died recently."""
@@ -27,15 +27,15 @@ class Messages:
 
     def dead_letters(self, agent: str = "", *, limit: int = 100) -> list[Letter]:
         """Dead letters of one agent, or of all, the oldest of each first."""
-        return self._calls.call(message_view.list_letters, agent, limit)
+        return self._calls.call(queues.dead_letters, agent, limit)
 
     def requeue(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
         """Requeue dead letters, all of an agent if none is named."""
-        return self._calls.call(message_view.requeue, agent, dead_ids)
+        return self._calls.call(queues.requeue, agent, dead_ids)
 
     def purge(self, agent: str, dead_ids: list[str] | None = None) -> Moved:
         """Delete dead letters, all of an agent if none is named."""
-        return self._calls.call(message_view.purge, agent, dead_ids)
+        return self._calls.call(queues.purge, agent, dead_ids)
 
     def breakers(self) -> list[BreakerLine]:
         """Every circuit breaker, by name."""

@@ -142,20 +142,15 @@ OPERATIONS: tuple[Operation, ...] = (
     _fleet("fleet_begin", "fleet.fleet:start", "", ACT, "Start a workflow", subject="workflow_id"),
     _fleet("search_fleet", "fleet.fleet_view:search_fleet", "GET /search/fleet", LOOK, "Find runs of the fleet"),
     # messages
-    _redis("list_queues", "message.message_view:list_queues", "GET /messages/queues", LOOK, "List queues"),
+    _redis("list_queues", "message.queues:queues", "GET /messages/queues", LOOK, "List queues"),
     _redis("list_registered", "message.coordination:agents", "GET /messages/agents", LOOK, "List registered agents"),
     _redis("list_breakers", "message.coordination:breakers", "GET /breakers", LOOK, "List breakers"),
     _redis("change_breaker", "message.coordination:change_breaker", "POST /breakers/{name}/{action}", RULE, "Change a breaker"),
-    _redis("list_dead", "message.message_view:list_letters", "GET /messages/dead", LOOK, "List dead letters"),
-    _redis("show_dead", "message.message_view:show_letter", "GET /messages/dead/{agent}/{dead_id}", LOOK, "Show one"),
-    _redis("requeue_dead", "message.message_view:requeue", "POST /messages/requeue", ACT, "Put letters back", subject="agent"),
-    _redis("purge_dead", "message.message_view:purge", "POST /messages/purge", RULE, "Throw letters away", subject="agent"),
-    _redis("queue_objects", "message.coordination:queues", "", LOOK, "List queues as they are"),
-    _redis("letter_objects", "message.coordination:dead_letters", "", LOOK, "List dead letters as they are"),
-    _redis("letter_object", "message.coordination:dead_letter", "", LOOK, "Show a dead letter as it is"),
-    _redis("put_back", "message.coordination:requeue", "", ACT, "Put letters back", subject="agent"),
-    _redis("throw_away", "message.coordination:purge", "", RULE, "Throw letters away", subject="agent"),
-    _redis("search_messages", "message.message_view:search_messages", "GET /search/messages", LOOK, "Find queues"),
+    _redis("list_dead", "message.queues:dead_letters", "GET /messages/dead", LOOK, "List dead letters"),
+    _redis("show_dead", "message.queues:dead_letter", "GET /messages/dead/{agent}/{dead_id}", LOOK, "Show one"),
+    _redis("requeue_dead", "message.queues:requeue", "POST /messages/requeue", ACT, "Requeue dead letters", subject="agent"),
+    _redis("purge_dead", "message.queues:purge", "POST /messages/purge", RULE, "Delete dead letters", subject="agent"),
+    _redis("search_messages", "message.queues:search_messages", "GET /search/messages", LOOK, "Find queues"),
 )
 # fmt: on
 

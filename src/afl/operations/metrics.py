@@ -94,16 +94,16 @@ def _fleet() -> list[Sample]:
 
 def _messages(settings: Settings) -> list[Sample]:
     coordination: Any = importlib.import_module("afl.operations.message.coordination")
+    queues: Any = importlib.import_module("afl.operations.message.queues")
     parsed = urlsplit(settings.redis)
     if parsed.hostname:
         _knock(parsed.hostname, parsed.port or _REDIS_PORT)
     where = coordination.Where(settings.redis)
     found: list[Sample] = []
-    for queue in coordination.queues(where):
-        agent = coordination.agent_text(queue.agent_id)
+    for queue in queues.queues(where):
         for state in ("ready", "delayed", "in_flight", "dead"):
-            found.append(Sample("afl_queue_messages", getattr(queue, state), (agent, state)))
-        found.append(Sample("afl_queue_oldest_seconds", queue.oldest_ready_seconds or 0.0, (agent,)))
+            found.append(Sample("afl_queue_messages", getattr(queue, state), (queue.agent, state)))
+        found.append(Sample("afl_queue_oldest_seconds", queue.oldest_ready_seconds or 0.0, (queue.agent,)))
     breakers = Counter(each.state for each in coordination.breakers(where))
     return found + [Sample("afl_breakers", count, (state,)) for state, count in breakers.items()]
 

@@ -77,8 +77,9 @@ def filled(redis_url: str, prefix: str) -> None:
 
 
 def test_queues(coord: Coord, filled: None) -> None:
-    found = {each["agent_id"]["type"]: each for each in coord.json("queues")}
-    assert (found["writer"]["ready"], found["writer"]["dead"]) == (1, 2)
+    found = {each["agent"]: each for each in coord.json("queues")}
+    assert (found["writer:1"]["ready"], found["writer:1"]["dead"]) == (1, 2)
+    assert found["writer:1"]["ready_by_priority"]["normal"] == 1
     assert (found["reader"]["ready"], found["reader"]["dead"]) == (1, 0)
     shown = coord("queues").out.splitlines()
     assert shown[0].split() == ["AGENT", "READY", "DELAYED", "IN", "FLIGHT", "DEAD", "OLDEST"]
@@ -160,12 +161,13 @@ def test_dead_letters(coord: Coord, filled: None) -> None:
     assert "no ink" in coord("dlq", "list", "writer:1").out
     assert coord.json("dlq", "list", "reader") == []
     letter = json.loads(coord("dlq", "show", "writer:1", "m-00001").out)
-    assert letter["queue_message"]["message"]["payload"] == {"n": 1}
-    assert coord.json("dlq", "requeue", "writer:1", "m-00001") == {"requeued": 1}
-    assert coord.json("dlq", "purge", "writer:1", "--all") == {"purged": 1}
+    assert letter["message"]["payload"] == {"n": 1}
+    assert letter == found[1], "as the list shows it"
+    assert (letter["priority"], letter["raw"]) == ("normal", "")
+    assert coord.json("dlq", "requeue", "writer:1", "m-00001") == {"agent": "writer:1", "letters": 1}
+    assert coord.json("dlq", "purge", "writer:1", "--all") == {"agent": "writer:1", "letters": 1}
     assert coord.json("dlq", "list") == []
-    ready = {each["agent_id"]["type"]: each["ready"] for each in coord.json("queues")}
-    assert ready["writer"] == 2
+    assert {each["agent"]: each["ready"] for each in coord.json("queues")} == {"reader": 1, "writer:1": 2}
 
 
 def test_dead_letters_that_are_not_there(coord: Coord, filled: None) -> None:

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from afl.coordination.models import AgentId, DeadLetter, MessagePriority, QueueStatistics
+from afl.coordination.models import AgentId
 from afl.dashboard.live import WATCHERS, BackgroundPoll, Look, Sources, Watcher
 from afl.dashboard.pages.parts import MESSAGES, ask_soon, live_page, of_part, text_of
 from afl.dashboard.pages.search import SEARCHES
@@ -20,23 +20,13 @@ from afl.dashboard.rendering import flash_redirect, page
 from afl.dashboard.wording import plural
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
-from afl.operations.message import coordination
+from afl.operations.message import coordination, queues
 from afl.operations.message.coordination import Action, Where, agent_text
-from afl.operations.message.message_view import search_messages
+from afl.operations.message.queues import search_messages
 
 _LETTERS = 100
-_PRIORITIES = sorted(MessagePriority, reverse=True)
 _ACTIONS: dict[str, Action] = {"open": "open", "close": "close", "reset": "reset"}
 _DONE = {"open": "opened: calls through it are refused", "close": "closed", "reset": "reset, with its counts"}
-
-
-@dataclass(frozen=True)
-class QueueLine:
-    """A queue with its agent in words; `priorities` are what is ready, the most urgent first."""
-
-    agent: str
-    queue: QueueStatistics
-    priorities: list[tuple[str, int]]
 
 
 @dataclass(frozen=True)
@@ -51,29 +41,14 @@ class Registered:
     capabilities: list[str]
 
 
-@dataclass(frozen=True)
-class Letter:
-    """A dead letter in words."""
-
-    agent: str
-    letter: DeadLetter
-    reason: str
-    attempts: int | None
-
-
 async def _overview(request: Request) -> dict[str, Any]:
-    queues = await ask_soon(request, coordination.queues)
+    found = await ask_soon(request, queues.queues)
     return {
-        "queues": [_queue(each) for each in queues],
-        "dead": sum(each.dead for each in queues),
+        "queues": found,
+        "dead": sum(each.dead for each in found),
         "agents": [_registered(each) for each in await ask_soon(request, coordination.agents)],
         "breakers": await ask_soon(request, coordination.breakers),
     }
-
-
-def _queue(found: QueueStatistics) -> QueueLine:
-    ready = [(each.name.lower(), found.ready_by_priority.get(each, 0)) for each in _PRIORITIES]
-    return QueueLine(agent_text(found.agent_id), found, ready)
 
 
 def _registered(entry: dict[str, Any]) -> Registered:
@@ -91,12 +66,11 @@ def _registered(entry: dict[str, Any]) -> Registered:
 
 async def _dead(request: Request) -> dict[str, Any]:
     agent = request.query_params.get("agent", "").strip()
-    found, problem = [], ""
+    letters, problem = [], ""
     try:
-        found = await ask_soon(request, coordination.dead_letters, agent, limit=_LETTERS + 1)
+        letters = await ask_soon(request, queues.dead_letters, agent, limit=_LETTERS + 1)
     except InputError as error:  # no name of an agent
         problem = error_text(error)
-    letters = [_letter(owner, letter) for owner, letter in found]
     return {
         "agent": agent,
         "letters": letters[:_LETTERS],
@@ -107,19 +81,11 @@ async def _dead(request: Request) -> dict[str, Any]:
     }
 
 
-def _letter(owner: AgentId, letter: DeadLetter) -> Letter:
-    message = letter.queue_message
-    error = None if message is None else message.last_error
-    reason = f"{letter.reason}: {error}" if error and error not in letter.reason else letter.reason
-    return Letter(agent_text(owner), letter, reason, None if message is None else message.delivery_attempts)
-
-
 @of_part(MESSAGES)
 async def dead_letter(request: Request) -> Response:
     agent, dead_id = request.path_params["agent"], request.path_params["letter"]
-    found = await ask_soon(request, coordination.dead_letter, agent, dead_id)
-    shown = _letter(coordination.read_agent(agent), found)
-    return await page(request, "messages_letter.html", active="messages", shown=shown, letter=found)
+    letter = await ask_soon(request, queues.dead_letter, agent, dead_id)
+    return await page(request, "messages_letter.html", active="messages", letter=letter)
 
 
 @of_part(MESSAGES)
@@ -128,10 +94,10 @@ async def requeue(request: Request) -> Response:
     form = await request.form()
     agent, ids = text_of(form, "agent"), _ids(text_of(form, "letter"))
     try:
-        count = await ask_soon(request, coordination.requeue, agent, ids)
+        moved = await ask_soon(request, queues.requeue, agent, ids)
     except InputError as error:
         return flash_redirect(request, "/messages/dead", str(error), "bad")
-    told = f"{plural(count, 'message')} of {agent} back in line, with no attempt counted."
+    told = f"{plural(moved.letters, 'message')} of {agent} back in line, with no attempt counted."
     return flash_redirect(request, "/messages/dead", told)
 
 
@@ -141,10 +107,12 @@ async def purge(request: Request) -> Response:
     form = await request.form()
     agent, ids = text_of(form, "agent"), _ids(text_of(form, "letter"))
     try:
-        count = await ask_soon(request, coordination.purge, agent, ids)
+        moved = await ask_soon(request, queues.purge, agent, ids)
     except InputError as error:
         return flash_redirect(request, "/messages/dead", str(error), "bad")
-    return flash_redirect(request, "/messages/dead", f"{plural(count, 'message')} of {agent} deleted.")
+    return flash_redirect(
+        request, "/messages/dead", f"{plural(moved.letters, 'message')} of {agent} deleted."
+    )
 
 
 def _ids(letter: str) -> list[str] | None:
@@ -173,9 +141,8 @@ def _opened(sources: Sources) -> Iterator[Look]:
 
     def look(subject: str) -> object:
         """Without times: they pass by themselves, and the browser counts them."""
-        queues = [
-            (each.agent_id, each.ready, each.delayed, each.in_flight, each.dead)
-            for each in coordination.queues(where)
+        waiting = [
+            (each.agent, each.ready, each.delayed, each.in_flight, each.dead) for each in queues.queues(where)
         ]
         agents = [
             (str(each["agent_id"]), each["alive"], str(each["status"])) for each in coordination.agents(where)
@@ -183,7 +150,7 @@ def _opened(sources: Sources) -> Iterator[Look]:
         breakers = [
             (each.name, each.state, each.forced, each.total_calls) for each in coordination.breakers(where)
         ]
-        return queues, agents, breakers
+        return waiting, agents, breakers
 
     yield look
 

@@ -1,22 +1,21 @@
-"""Messages, agents and circuit breakers as an operator sees and changes them."""
+"""What an operator asks of a Redis server: who is registered, and its circuit breakers."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from afl.coordination.breaker_config import CircuitBreakerConfig
 from afl.coordination.connections import open_client
 from afl.coordination.keys import named_agent
-from afl.coordination.models import AgentId, DeadLetter, QueueStatistics
+from afl.coordination.models import AgentId
 from afl.coordination.redis_breaker import RedisBreaker, known_breakers
 from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
-from afl.operations.parameters import Limit, about
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -48,20 +47,9 @@ class BreakerLine:
     retry_after: int  # -1: when somebody closes it
 
 
-def queues(where: Where) -> list[QueueStatistics]:
-    """List the queues: what is ready, delayed, in flight and dead."""
-
-    async def look(redis: Redis) -> list[QueueStatistics]:
-        async with RedisMessageCoordinator(redis, where.prefix) as coordinator:
-            names = sorted(await coordinator.queues(), key=agent_text)
-            return [await coordinator.statistics(name) for name in names]
-
-    return _with_server(where, look)
-
-
 def agents(where: Where) -> list[dict[str, Any]]:
     """List the registered agents, including those that died recently."""
-    return _with_server(where, lambda redis: RedisAgentRegistry(redis, where.prefix).list_registered())
+    return with_server(where, lambda redis: RedisAgentRegistry(redis, where.prefix).list_registered())
 
 
 def breakers(where: Where) -> list[BreakerLine]:
@@ -70,7 +58,7 @@ def breakers(where: Where) -> list[BreakerLine]:
     async def look(redis: Redis) -> list[BreakerLine]:
         return [await _line(redis, where, name) for name in await known_breakers(redis, where.prefix)]
 
-    return _with_server(where, look)
+    return with_server(where, look)
 
 
 def change_breaker(where: Where, action: Action, name: str) -> BreakerLine:
@@ -89,47 +77,7 @@ def change_breaker(where: Where, action: Action, name: str) -> BreakerLine:
             await keeper.force("open" if action == "open" else "closed")
         return await _line(redis, where, name)
 
-    return _with_server(where, change)
-
-
-def dead_letters(
-    where: Where, agent: Annotated[str, about("type or type:instance; all.")] = "", limit: Limit = 100
-) -> list[tuple[AgentId, DeadLetter]]:
-    """List dead letters, the oldest of each agent first."""
-
-    async def look(coordinator: RedisMessageCoordinator) -> list[tuple[AgentId, DeadLetter]]:
-        owners = [read_agent(agent)] if agent else sorted(await coordinator.queues(), key=agent_text)
-        found = [(owner, await coordinator.dead_letters.list(owner, limit)) for owner in owners]
-        return [(owner, letter) for owner, letters in found for letter in letters][:limit]
-
-    return _with_coordinator(where, look)
-
-
-def dead_letter(where: Where, agent: str, dead_id: str) -> DeadLetter:
-    """One dead letter, by its own id or its message's; InputError if there is none."""
-
-    async def look(coordinator: RedisMessageCoordinator) -> DeadLetter:
-        return await _found(coordinator, read_agent(agent), dead_id)
-
-    return _with_coordinator(where, look)
-
-
-def requeue(where: Where, agent: str, dead_ids: list[str] | None = None) -> int:
-    """Put dead letters back in line, all of an agent if none is named; how many went."""
-
-    async def put_back(coordinator: RedisMessageCoordinator, owner: AgentId, dead_id: str | None) -> int:
-        return await coordinator.dead_letters.requeue(owner, dead_id)
-
-    return _for_each(where, agent, dead_ids, put_back)
-
-
-def purge(where: Where, agent: str, dead_ids: list[str] | None = None) -> int:
-    """Throw dead letters away, all of an agent if none is named; how many went."""
-
-    async def throw_away(coordinator: RedisMessageCoordinator, owner: AgentId, dead_id: str | None) -> int:
-        return await coordinator.dead_letters.purge(owner, dead_id)
-
-    return _for_each(where, agent, dead_ids, throw_away)
+    return with_server(where, change)
 
 
 def read_agent(text: str) -> AgentId:
@@ -143,33 +91,6 @@ def read_agent(text: str) -> AgentId:
 def agent_text(agent_id: AgentId) -> str:
     """The reverse."""
     return agent_id.type if agent_id.instance is None else f"{agent_id.type}:{agent_id.instance}"
-
-
-def _for_each(
-    where: Where,
-    agent: str,
-    dead_ids: list[str] | None,
-    work: Callable[[RedisMessageCoordinator, AgentId, str | None], Coroutine[Any, Any, int]],
-) -> int:
-    """Every id is looked up before the first is touched: a typing error changes nothing."""
-
-    async def all_of_them(coordinator: RedisMessageCoordinator) -> int:
-        owner = read_agent(agent)
-        if dead_ids is None:
-            return await work(coordinator, owner, None)
-        letters = [await _found(coordinator, owner, dead_id) for dead_id in dead_ids]
-        return sum([await work(coordinator, owner, letter.dead_id) for letter in letters])
-
-    return _with_coordinator(where, all_of_them)
-
-
-async def _found(coordinator: RedisMessageCoordinator, owner: AgentId, dead_id: str) -> DeadLetter:
-    letter = await coordinator.dead_letters.peek(owner, dead_id)
-    if letter is None:
-        raise InputError(
-            f"agent {agent_text(owner)} has no dead letter {dead_id!r}; `afl coord dlq list` shows all"
-        )
-    return letter
 
 
 async def _line(redis: Redis, where: Where, name: str) -> BreakerLine:
@@ -188,15 +109,19 @@ async def _line(redis: Redis, where: Where, name: str) -> BreakerLine:
     )
 
 
-def _with_coordinator(where: Where, work: Callable[[RedisMessageCoordinator], Coroutine[Any, Any, T]]) -> T:
+def with_coordinator(where: Where, work: Callable[[RedisMessageCoordinator], Awaitable[T]]) -> T:
+    """What the work comes to, on the queues of this server and prefix."""
+
     async def opened(redis: Redis) -> T:
         async with RedisMessageCoordinator(redis, where.prefix) as coordinator:
             return await work(coordinator)
 
-    return _with_server(where, opened)
+    return with_server(where, opened)
 
 
-def _with_server(where: Where, work: Callable[[Redis], Awaitable[T]]) -> T:
+def with_server(where: Where, work: Callable[[Redis], Awaitable[T]]) -> T:
+    """What the work comes to, on a connection of its own."""
+
     async def connected() -> T:
         redis = open_client(where.url)
         try:
