@@ -69,7 +69,7 @@ lint: $(DEV)  ## ruff: style and format
 	@$(PY) -m ruff format --check .
 
 types: $(DEV)  ## mypy --strict
-	@$(PY) -m mypy
+	@MYPY_NUM_WORKERS=2 $(PY) -m mypy
 
 imports: $(DEV)  ## the floors: each imports only those below
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as main; main(["--no-logo"])'

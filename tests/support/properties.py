@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 _USUAL = 100
 _FACTOR = os.environ.get("AFL_EXPLORE", "")
@@ -26,3 +27,13 @@ def be_the_usual() -> None:
     """What counts for properties that say nothing: above all no time limit, which a busy machine would exceed."""
     settings.register_profile("agentflow", tries(_USUAL))
     settings.load_profile("agentflow")
+    if not EXPLORING:
+        _read_no_module()
+
+
+def _read_no_module() -> None:
+    """Without the constants of our modules among the examples, they do not depend on which modules are imported.
+
+    To read every module for them takes each process of the tests 8 s in a fresh clone.
+    """
+    providers._get_local_constants = lambda: providers._local_constants
