@@ -25,7 +25,7 @@ def up(
     nats: Annotated[bool, typer.Option("--nats", help="NATS with JetStream.")] = False,
     folder: Annotated[Path, _FOLDER] = servers.DEFAULT_FOLDER,
 ) -> None:
-    """Start real servers from wheels on free loopback ports; all three, or those you name.
+    """Start PostgreSQL, Redis (Valkey) and NATS on free ports of this machine, or only those you name.
 
     They run until [bold]afl down[/bold]; ports and data survive a restart. Needs pip install "agentflow-afl\\[local]".
 

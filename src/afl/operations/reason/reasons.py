@@ -208,12 +208,12 @@ CODES: dict[str, Code] = {
         "The server was shut down, claims no more and finishes what it works on.", _M, _WAIT
     ),
     "server-stopped": Code("The server was shut down.", _O, "start it again if it is needed"),
+    "server-failed": Code("The server gave up with the given error.", _S, "fix that, then start it again"),
     "store-locked": Code(
         "A process that is stopped, or does not release it, holds the write lock of the SQLite file: nobody can write.",
         _S,
         "let that process continue, or end it",
     ),
-    "server-failed": Code("The server gave up with the given error.", _S, "fix that, then start it again"),
 }
 
 
