@@ -222,7 +222,9 @@ def test_inputs_are_what_python_has_and_handlers_get_what_is_stored(place: Place
     tell(story)
 
 
-@pytest.mark.parametrize("value", [float("nan"), {"n": [float("-inf")]}, "\ud800", object()])
+@pytest.mark.parametrize(
+    "value", [float("nan"), {"n": [float("-inf")]}, "\ud800", object(), {1: "a", "1": "b"}]
+)
 def test_an_input_without_a_json_form_is_refused(place: Place, value: Any) -> None:
     async def story() -> None:
         async with place.client() as flow:

@@ -169,7 +169,9 @@ def test_a_heartbeat_of_a_handler_raises_once_its_task_is_gone(place: Place) -> 
     assert len(raised) == 1
 
 
-@pytest.mark.parametrize("result", [{"answer": object()}, {"answer": float("nan")}])
+@pytest.mark.parametrize(
+    "result", [{"answer": object()}, {"answer": float("nan")}, {"answer": {1: 2, "1": 3}}]
+)
 def test_what_is_no_plain_data_fails_the_step_at_once(place: Place, result: Any) -> None:
     """As on the store: trying again would not change it."""
     with place.connect() as flow, flow.worker({"Ask": lambda question: result}):

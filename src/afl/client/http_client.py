@@ -125,9 +125,9 @@ def _request(
     headers = {KEY_HEADER: str(told.pop(operation.key))} if told.get(operation.key) else {}
     address = f"{url}{API}{path}"
     if operation.has_body:
-        body = codec.encode(
-            told, what="the request", limit=sys.maxsize
-        ).encode()  # the server says what is too large
+        # Without a limit: the server says what is too large.
+        plain = codec.plain_data(told, what="the request", limit=sys.maxsize)
+        body = codec.encode_rows(plain).encode()
         return urllib.request.Request(
             address, body, {**headers, "Content-Type": "application/json"}, method=operation.method
         )

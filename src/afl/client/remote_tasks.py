@@ -137,7 +137,7 @@ class RemoteTasks:
             self._fail(result, lines, error_text(result.error), result.error_type)
             return
         try:
-            value = codec.decode(codec.encode(result.value, what=f"the result of {task.name}"))
+            value = codec.plain_data(result.value, what=f"the result of {task.name}")
         except PayloadError as error:  # trying again would not change it
             self._fail(result, lines, str(error), type(error).__name__, retryable=False)
             return

@@ -59,6 +59,23 @@ def encode(value: Any, *, what: str = "value", limit: int | None = None) -> str:
     return data.decode()
 
 
+def plain_data(value: Any, *, what: str = "value", limit: int | None = None) -> Any:
+    """A value from outside as whoever reads it from a store sees it; PayloadError as `encode`, and where it would lose
+    one of two keys that are the same text in JSON."""
+    text = encode(value, what=what, limit=limit)
+    try:
+        data = _decode(text)
+        is_whole = _encode(data).decode() == text
+    except RecursionError as error:
+        raise PayloadError(f"{what} is not plain JSON data: {error}") from error
+    if not is_whole:
+        place = _place(value, _loses_keys)
+        raise PayloadError(
+            f"{what} is not plain JSON data: {place}two of its keys are the same text in JSON, as 1 and '1' are"
+        )
+    return data
+
+
 def encode_rows(rows: Any) -> str:
     """JSON text of rows whose values have been through `encode` already: nothing is checked again."""
     return _encode(rows).decode()
@@ -87,6 +104,11 @@ def _has_no_json(value: Any) -> bool:
     except _NO_JSON:
         return True
     return False
+
+
+def _loses_keys(value: Any) -> bool:
+    data = _encode(value)
+    return _encode(_decode(data)) != data
 
 
 def _place(value: Any, is_at_fault: Callable[[Any], bool]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from afl.kernel.codec import decode, encode
+from afl.kernel.codec import decode, encode, plain_data
 from afl.kernel.errors import PayloadError
 
 
@@ -48,6 +48,25 @@ def test_what_is_no_plain_data_is_refused_with_its_place(value: Any, fault: str)
     with pytest.raises(PayloadError) as caught:
         encode(value, what="the result")
     assert str(caught.value).startswith(f"the result is not plain JSON data: {fault}")
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {1: "a", "1": "b"},
+        {1.5: "a", "1.5": "b"},
+        {Color.RED: "a", "red": "b"},
+        {date(2026, 1, 1): 1, "2026-01-01": 2},
+    ],
+    ids=["whole", "fraction", "enumeration", "date"],
+)
+def test_two_keys_that_are_one_text_in_json_are_refused_with_their_place(keys: Any) -> None:
+    with pytest.raises(PayloadError, match=r"at rows\[1\]\.price: two of its keys are the same text in JSON"):
+        plain_data({"rows": [{1: "a"}, Item(keys)]}, what="the result")
+
+
+def test_plain_data_is_what_is_read_from_a_store() -> None:
+    assert plain_data({1: (Item(None), {2.5: 10**30})}) == {"1": [{"price": None}, {"2.5": 10**30}]}
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:

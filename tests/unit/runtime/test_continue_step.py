@@ -181,6 +181,7 @@ workflow W() => (r: String) andThen {
         ({"n": 1, "points": [{"x": 1}]}, "return field 'points'[0]: field 'y' of Point is missing"),
         ([1], "a result is a map of return values, got list"),
         ({"n": 1, "points": [object()]}, "not plain JSON data"),
+        ({"n": 1, "points": [{1: 1, "1": 2}]}, "at points[0]: two of its keys are the same text in JSON"),
     ],
 )
 def test_a_result_that_does_not_fit_fails_the_step(engine: Engine, result: Any, message: str) -> None:

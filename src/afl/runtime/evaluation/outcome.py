@@ -35,8 +35,7 @@ def fit_result(program: Program, facet: str, result: Any) -> tuple[dict[str, Any
     """
     if result is not None and not isinstance(result, dict):
         raise ResultError(f"{facet}: a result is a map of return values, got {type(result).__name__}")
-    text = codec.encode(result or {}, what=f"the result of {facet}")
-    plain: dict[str, Any] = codec.decode(text)  # as whoever reads it from the store will see it
+    plain: dict[str, Any] = codec.plain_data(result or {}, what=f"the result of {facet}")
     called = program.declarations.get(facet)
     if called is None or called.returns is None:
         return plain, []

@@ -44,8 +44,9 @@ def check_inputs(program: Program, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs as every handler gets them: dates, dataclasses, models and the like as the JSON that is stored."""
     try:
-        return codec.decode_map(codec.encode(inputs, what="the input map"))
+        values: dict[str, Any] = codec.plain_data(inputs, what="the input map")
     except PayloadError:
         for name, value in inputs.items():
-            codec.encode(value, what=f"input '{name}'")  # says which it is
+            codec.plain_data(value, what=f"input '{name}'")  # says which it is
         raise
+    return values

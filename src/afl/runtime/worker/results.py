@@ -113,7 +113,7 @@ def closed_task(result: TaskResult) -> TaskDefinition:
     else:
         value = result.value if isinstance(result.value, dict) else {"result": result.value}
         try:
-            task.result = codec.decode(codec.encode(value, what=f"the result of {task.name}"))
+            task.result = codec.plain_data(value, what=f"the result of {task.name}")
         except PayloadError as error:
             task.error = error_record(str(error), type(error).__name__)
     if task.error is not None:
