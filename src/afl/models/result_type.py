@@ -133,12 +133,12 @@ class _Plain:
 
     def parse(self, data: Any) -> Any:
         try:
-            return msgspec.convert(data, self._kind)
+            return msgspec.convert(data, self._kind, str_keys=True)
         except msgspec.ValidationError as error:
             raise InputError(str(error)) from error
 
     def dump(self, value: Any) -> Any:
-        return msgspec.to_builtins(value)
+        return msgspec.to_builtins(value, str_keys=True)
 
 
 def _reader(kind: Any) -> _Pydantic | _Plain:

@@ -95,7 +95,7 @@ class PythonTool:
 
     def _converted(self, name: str, value: Any) -> Any:
         try:
-            return msgspec.convert(value, self.types[name], dec_hook=_from_data)
+            return msgspec.convert(value, self.types[name], dec_hook=_from_data, str_keys=True)
         except msgspec.ValidationError as error:
             raise InputError(f"parameter {name!r} of {self.name}: {error}") from error
 
@@ -199,14 +199,14 @@ def plain_answer(answer: Any, tool: str) -> Any:
     wrong = f"what {tool} gave is not plain JSON data"
     too_deep = f"{wrong}: it contains itself, or has more than {MOST_LEVELS} levels"
     try:
-        plain = msgspec.to_builtins(answer, str_keys=True, enc_hook=codec.plain)
+        plain = msgspec.to_builtins(answer, enc_hook=codec.plain)
     except RecursionError as error:
         raise PayloadError(too_deep) from error
     except (TypeError, ValueError) as error:
         raise PayloadError(f"{wrong}: {error}") from error
     if _is_deeper(plain, MOST_LEVELS):
         raise PayloadError(too_deep)
-    return plain
+    return codec.plain_data(plain, what=f"what {tool} gave")
 
 
 def _is_deeper(value: Any, most: int) -> bool:

@@ -44,6 +44,10 @@ class Place(TypedDict):
     meters: int
 
 
+class Floors(TypedDict):
+    names: dict[int, str]
+
+
 GOOD = {"for": "Ada", "due": "2026-11-17", "lines": [{"item": "tea", "cents": 300}]}
 
 
@@ -77,10 +81,12 @@ def test_all_that_is_wrong_is_told(changed: dict[str, Any], said: str) -> None:
         (Point, {"x": 1}, {"x": 1, "y": 0}, Point(1, 0)),
         (Place, {"name": "Oslo", "meters": 3}, {"name": "Oslo", "meters": 3}, {"name": "Oslo", "meters": 3}),
         (list[Point], [{"x": 1, "y": 2}], [{"x": 1, "y": 2}], [Point(1, 2)]),
+        (Floors, {"names": {"1": "a"}}, {"names": {"1": "a"}}, {"names": {1: "a"}}),
+        (dict[int, str], {"1": "a"}, {"1": "a"}, {1: "a"}),
         (int, 7, 7, 7),
         (Point | None, None, None, None),
     ],
-    ids=["dataclass", "typed-dict", "list", "int", "union"],
+    ids=["dataclass", "typed-dict", "list", "number-keys", "map", "int", "union"],
 )
 def test_other_types(kind: Any, given: Any, data: Any, value: Any) -> None:
     found = result_type(kind)

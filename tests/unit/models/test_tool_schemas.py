@@ -112,6 +112,13 @@ def test_what_a_model_gives_becomes_what_the_function_takes() -> None:
     assert tool_from(every_kind)(given) == "B 42 Color.RED 5"
 
 
+def test_number_keys_of_a_map_are_numbers_again() -> None:
+    def most(votes: dict[int, str]) -> str:
+        return votes[max(votes)]
+
+    assert tool_from(most)({"votes": {"9": "b", "10": "a"}}) == "a"
+
+
 def test_the_docstring_describes_the_tool_and_its_parameters() -> None:
     def search(words: str, most: int = 5) -> list[str]:
         """Search the library.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
@@ -115,6 +116,33 @@ def test_parameters_are_of_the_types_that_they_are_annotated_with() -> None:
         [1],
         context,
     ]
+
+
+@dataclass
+class Shelf:
+    counts: dict[int, str]
+
+
+def test_keys_of_maps_are_of_the_types_that_they_are_annotated_with() -> None:
+    seen: list[Any] = []
+
+    def work(
+        counts: dict[int, str],
+        shares: Mapping[float, int] | None,
+        days: dict[date, list[dict[int, int]]],
+        shelf: Shelf,
+        either: dict[int | str, str],
+    ) -> None:
+        seen.extend([counts, shares, days, shelf, either])
+
+    given = {"1": "a", "20": "b"}
+    days = {"2026-01-02": [{"3": 4}]}
+    call(work, counts=given, shares={"1.5": 2}, days=days, shelf={"counts": given}, either=given)
+    named = {1: "a", 20: "b"}
+    assert seen == [named, {1.5: 2}, {date(2026, 1, 2): [{3: 4}]}, Shelf(named), given]
+
+    with pytest.raises(InputError, match=r"takes 'counts' as dict\[int, str\]; .*'x'"):
+        call(work, counts={"x": "a"})
 
 
 def test_a_parameter_that_does_not_fit_its_type_is_named() -> None:

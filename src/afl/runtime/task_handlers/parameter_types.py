@@ -4,7 +4,7 @@
     def ship(item: Item, day: date) -> dict[str, str]: ...
 
 A dataclass, a pydantic model, a date, an enumeration and the like are made of what the facet gives, also in lists and
-maps of them. What has an annotation that says less is passed on as it is.
+maps of them; so are maps with numbers as keys. What has an annotation that says less is passed on as it is.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ def converted(given: Mapping[str, Any], types: Mapping[str, Any], facet: str) ->
         if values.get(name) is None:  # null fits every type
             continue
         try:
-            values[name] = msgspec.convert(values[name], kind, dec_hook=_made)
+            values[name] = msgspec.convert(values[name], kind, dec_hook=_made, str_keys=True)
         except (ValueError, TypeError) as error:
-            shown = getattr(kind, "__name__", str(kind))
+            shown = kind.__name__ if isinstance(kind, type) else str(kind)
             raise InputError(
                 f"the handler of {facet} takes {name!r} as {shown}; {values[name]!r:.80} does not fit: {error}"
             ) from error
@@ -62,7 +62,13 @@ def _is_typed(kind: Any) -> bool:
         issubclass(kind, _TEXTS) or dataclasses.is_dataclass(kind) or hasattr(kind, "model_validate")
     ):
         return True
-    return any(_is_typed(each) for each in typing.get_args(kind))
+    return _has_number_keys(kind) or any(_is_typed(each) for each in typing.get_args(kind))
+
+
+def _has_number_keys(kind: Any) -> bool:
+    """Whether it is a map whose keys JSON has as texts."""
+    origin = typing.get_origin(kind)
+    return isinstance(origin, type) and issubclass(origin, Mapping) and typing.get_args(kind)[0] in (int, float)
 
 
 def _can_be_made(kind: Any) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from afl.kernel import codec
 from afl.kernel.errors import PayloadError
 from afl.models.schema import plain_answer
 from afl.turns.cardbox.cards import NewCard, check_card, tool_result_content
@@ -58,7 +57,6 @@ def outcome_of(answer: Any, *, tool: str, after_execution: str = SUSPEND) -> Out
     """The outcome of a call that returned; a value that is no JSON data is a failed outcome."""
     try:
         plain = plain_answer(answer, tool)
-        codec.encode(plain, what=f"what {tool} gave")
     except PayloadError as error:
         return failed("result_not_serializable", str(error), after_execution=after_execution)
     return Outcome("success", plain, None, after_execution)
