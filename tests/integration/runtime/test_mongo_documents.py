@@ -6,6 +6,7 @@ from threading import Barrier, Thread
 from typing import Any
 
 import pytest
+from pymongo.errors import BulkWriteError, OperationFailure
 
 from afl.kernel.errors import PayloadError, StoreError
 from afl.runtime.entities import TaskDefinition, TaskState
@@ -137,11 +138,37 @@ def test_a_document_over_the_limit_is_refused(store: MongoStore) -> None:
     step.set_attribute("o", "x" * (8 * 1024 * 1024 - 100), is_return=True)
     with pytest.raises(PayloadError, match="MongoDB"):
         store.save_step(step)
-    with pytest.raises(PayloadError, match="MongoDB"):
+    with pytest.raises(
+        PayloadError, match="the document s is over MongoDB's limit of 16 MiB: .*; keep large values"
+    ):
         store.commit(IterationChanges(updated_steps=[step]))
     found = store.get_step(StepId("s"))
     assert found is not None
     assert found.attributes.returns == {}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        OperationFailure("Total size of all transaction operations must be less than 16793600", 257),
+        BulkWriteError(
+            {"writeErrors": [{"code": 388, "errmsg": "will not fit in the storage engine cache"}]}
+        ),
+    ],
+    ids=["log", "cache"],
+)
+def test_more_than_a_transaction_holds_is_refused_and_not_tried_again(
+    store: MongoStore, error: OperationFailure
+) -> None:
+    """As a StoreError it was tried again forever."""
+
+    def too_much(_: Database) -> None:
+        raise error
+
+    with pytest.raises(
+        PayloadError, match="too large for a transaction of MongoDB: .*; keep large values elsewhere"
+    ):
+        store.connection.transaction(too_much)
 
 
 def test_a_commit_may_be_larger_than_a_document(store: MongoStore) -> None:

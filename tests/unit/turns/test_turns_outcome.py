@@ -62,7 +62,17 @@ def cyclic() -> list[Any]:
 
 @pytest.mark.parametrize(
     "answer",
-    [object(), [object()], math.nan, {"deep": {math.inf}}, cyclic(), nested(3000), nested(990), Person, {1: "a", "1": "b"}],
+    [
+        object(),
+        [object()],
+        math.nan,
+        {"deep": {math.inf}},
+        cyclic(),
+        nested(3000),
+        nested(990),
+        Person,
+        {1: "a", "1": "b"},
+    ],
 )
 def test_an_answer_that_is_no_json_is_a_failure(answer: Any) -> None:
     outcome = outcome_of(answer, tool="find")

@@ -68,7 +68,9 @@ def _is_typed(kind: Any) -> bool:
 def _has_number_keys(kind: Any) -> bool:
     """Whether it is a map whose keys JSON has as texts."""
     origin = typing.get_origin(kind)
-    return isinstance(origin, type) and issubclass(origin, Mapping) and typing.get_args(kind)[0] in (int, float)
+    return (
+        isinstance(origin, type) and issubclass(origin, Mapping) and typing.get_args(kind)[0] in (int, float)
+    )
 
 
 def _can_be_made(kind: Any) -> bool:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from bson.errors import BSONError
 from pymongo.errors import (
     BulkWriteError,
@@ -28,6 +31,10 @@ from afl.kernel.errors import (
 DRIVER_ERRORS = (PyMongoError, BSONError, OverflowError)
 _DUPLICATE_KEY = 11000
 _TOO_LARGE = frozenset({10334, 17280, 17419, 17420})
+_TOO_MUCH = frozenset(
+    {257, 388}
+)  # in one transaction: for the log of the replica set, for the server's cache
+_INSTEAD = "keep large values elsewhere and pass their address, or use PostgreSQL or SQLite"
 _LOGIN = frozenset({13, 18, 8000})
 _WRITE_CONFLICT = 112
 _OTHER_INDEX = frozenset({85, 86})
@@ -47,13 +54,17 @@ def is_duplicate(error: Exception) -> bool:
 
 def failure(error: Exception, store: str) -> AgentFlowError:
     """What went wrong, where, and what to do about it."""
-    text = " ".join(str(error).partition(", full error:")[0].split())
+    text = _said(error)
     if is_duplicate(error):
         return StoreConflict(f"{store} already has such a document: {_detail(error)}")
     if not isinstance(error, PyMongoError) or isinstance(error, DocumentTooLarge):
         return PayloadError(f"a value does not fit a MongoDB document: {text}")
     if _code(error) in _TOO_LARGE:
-        return PayloadError(f"a document is over MongoDB's limit of 16 MiB: {text}")
+        return PayloadError(f"{_document(error)} is over MongoDB's limit of 16 MiB: {text}; {_INSTEAD}")
+    if _code(error) in _TOO_MUCH:
+        return PayloadError(
+            f"what is to be stored at once is too large for a transaction of MongoDB: {text}; {_INSTEAD}"
+        )
     if isinstance(error, ConnectionFailure | ExecutionTimeout):
         reason = text.partition(", Timeout:")[0].partition(" (configured timeouts")[0]
         return StoreUnavailable(
@@ -88,12 +99,29 @@ def not_a_replica_set(store: str) -> StoreError:
 
 def _code(error: Exception) -> int | None:
     if isinstance(error, BulkWriteError):
-        found = (error.details or {}).get("writeErrors") or [{}]
-        return int(found[0].get("code", 0))
+        return int(_first(error).get("code", 0))
     return error.code if isinstance(error, OperationFailure) else None
 
 
+def _said(error: Exception) -> str:
+    """The server's words on one line; of several writes, those on the first that failed."""
+    told = _first(error).get("errmsg") if isinstance(error, BulkWriteError) else None
+    return " ".join(str(told or error).partition(", full error:")[0].split())
+
+
+def _document(error: Exception) -> str:
+    """The document of a write that failed, where the error has it."""
+    write = _first(error).get("op") or {}
+    name = (write.get("q") or write).get("uuid")
+    return f"the document {name}" if isinstance(name, str) else "a document"
+
+
 def _detail(error: Exception) -> str:
-    details = getattr(error, "details", None) or {}
-    first = (details.get("writeErrors") or [details])[0]
-    return f"{first.get('keyValue', 'the same key')}"
+    return f"{_first(error).get('keyValue', 'the same key')}"
+
+
+def _first(error: Exception) -> Mapping[str, Any]:
+    """The details of the first write that failed."""
+    details: Mapping[str, Any] = getattr(error, "details", None) or {}
+    found: Mapping[str, Any] = (details.get("writeErrors") or [details])[0]
+    return found
