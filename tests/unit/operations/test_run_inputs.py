@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -82,6 +83,51 @@ def test_what_does_not_fit_is_answered_with_what_is_taken(program: Program) -> N
     assert re.match(taken, caught.value.hint)
     bare = choose_workflow(compile_source("workflow W() => (y: Long) andThen { yield W(y = 1) }"))
     assert read_inputs(bare) == {}
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        ("s=\udcff", "input 's' cannot be read: it is not UTF-8"),
+        (f"j={'[' * 5000}", "input 'j' cannot be .* deeply"),
+    ],
+    ids=["not-text", "deep"],
+)
+def test_a_value_that_cannot_be_read_is_named(program: Program, pair: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        read_inputs(program, [pair])
+
+
+def test_a_text_may_have_any_brackets(program: Program) -> None:
+    assert read_inputs(program, [f"s={'[' * 5000}"])["s"] == "[" * 5000
+
+
+@pytest.mark.parametrize(
+    ("data", "message", "line"),
+    [
+        (b'{"j":\n "\xff"}', "is not UTF-8: invalid start byte", (2, 3)),
+        (b'{"j":\n [1, NaN]}', "is not JSON: .*invalid character", (2, 6)),
+        (b'{"j":\n 1,}', "is not JSON: ", (2, 4)),
+        (b'{"j": ' + b"[" * 5000 + b"]" * 5000 + b"}", "nested too deeply", None),
+        (b'{"j": ' + b"1" * 5000 + b"}", "Integer value out of range", None),
+    ],
+    ids=["not-text", "nan", "comma", "deep", "digits"],
+)
+def test_a_file_that_cannot_be_read_is_named_with_the_line(
+    program: Program, tmp_path: Path, data: bytes, message: str, line: tuple[int, int] | None
+) -> None:
+    path = tmp_path / "in.json"
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=rf"in\.json .*{message}") as caught:
+        read_inputs(program, file=path)
+    place = caught.value.place
+    assert (None if place is None else (place.line, place.column)) == line
+
+
+def test_a_byte_order_mark_before_the_inputs_is_skipped(program: Program, tmp_path: Path) -> None:
+    path = tmp_path / "in.json"
+    path.write_bytes(b'\xef\xbb\xbf{"n": 2}')
+    assert read_inputs(program, file=path) == {"n": 2}
 
 
 def test_an_input_given_twice(program: Program) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import codecs
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,7 @@ from afl.runtime.program.values import TypeSpec, type_text
 from afl.runtime.types import WorkflowId
 
 _MISSING = object()
+_BYTE = re.compile(r"\(byte (\d+)\)$")
 
 
 def read_inputs(
@@ -67,7 +70,7 @@ def read_pairs(program: Program, pairs: Iterable[str]) -> dict[str, Any]:
             raise InputError(f"an input is written name=value, got {pair!r}")
         if name in values:
             raise InputError(f"input {name!r} is given twice")
-        values[name] = read_value(text, kinds.get(name, "Any"))
+        values[name] = read_value(text, kinds.get(name, "Any"), what=f"input {name!r}")
     return values
 
 
@@ -82,9 +85,16 @@ def read_tags(pairs: Iterable[str] | None) -> dict[str, str]:
     return tags
 
 
-def read_value(text: str, kind: TypeSpec) -> Any:
+def read_value(text: str, kind: TypeSpec, *, what: str = "the value") -> Any:
     """The value of a typed text: that of the JSON that it is, unless a text is wanted; else the text itself."""
-    value = _json(text.encode())
+    try:
+        value = _json(text.encode())
+    except UnicodeEncodeError as error:
+        raise InputError(f"{what} cannot be read: it is not UTF-8") from error
+    except RecursionError as error:
+        if kind == "String":
+            return text
+        raise InputError(f"{what} cannot be read: lists and maps are nested too deeply in it") from error
     if kind == "String":
         return value if isinstance(value, str) else text
     return text if value is _MISSING else value
@@ -99,28 +109,44 @@ def _json(data: bytes) -> Any:
 
 def _read_file(path: Path) -> dict[str, Any]:
     try:
-        value = msgspec.json.decode(path.read_bytes())
+        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
     except FileNotFoundError as error:
         raise InputError(f"File not found: {path}") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    except msgspec.DecodeError as error:
-        raise _malformed(path, str(error)) from error
+    try:
+        value = msgspec.json.decode(data)
+    except (ValueError, RecursionError) as error:
+        raise _malformed(path, data, error) from error
     if not isinstance(value, dict):
         raise InputError(f'{path} holds no JSON object; expected the inputs by name, like {{"name": 1}}')
     return value
 
 
-def _malformed(path: Path, reason: str) -> InputError:
+def _malformed(path: Path, data: bytes, reason: Exception) -> InputError:
     """The error of a file that is no JSON, with the line: msgspec counts bytes, and Python's own parser lines."""
-    wrong = InputError(f"{path} is not JSON: {reason}")
     try:
-        json.loads(path.read_bytes())
+        json.loads(data.decode())
+    except UnicodeDecodeError as error:
+        return _at_byte(path, data, error.start, f"not UTF-8: {error.reason}")
     except json.JSONDecodeError as error:
         wrong = InputError(f"{path} is not JSON: {error.msg}")
         wrong.place = SourcePlace(str(path), error.lineno, error.colno)
-    except (UnicodeDecodeError, OSError):
-        pass  # there is no line to show
+        return wrong
+    except RecursionError:
+        return InputError(f"{path} cannot be read: lists and maps are nested too deeply in it")
+    except ValueError:
+        pass  # a number that is too long
+    byte = _BYTE.search(str(reason))
+    if byte is None:
+        return InputError(f"{path} is not JSON that can be read: {reason}")
+    return _at_byte(path, data, int(byte[1]), f"not JSON: {str(reason).removesuffix(byte[0]).strip()}")
+
+
+def _at_byte(path: Path, data: bytes, byte: int, what: str) -> InputError:
+    wrong = InputError(f"{path} is {what}")
+    before = data[:byte].decode(errors="replace")
+    wrong.place = SourcePlace(str(path), before.count("\n") + 1, len(before) - before.rfind("\n"))
     return wrong
 
 

@@ -162,7 +162,7 @@ def _read_inputs(program: Program, path: str, texts: Sequence[str]) -> dict[str,
     called = called_by(program, path)
     kinds = {each.name: each.type for each in called.params} if called is not None else {}
     pairs = [_pair(text, "an input of the step, NAME=VALUE") for text in texts]
-    return {name: read_value(text, kinds.get(name, "Any")) for name, text in pairs}
+    return {name: read_value(text, kinds.get(name, "Any"), what=f"input {name!r}") for name, text in pairs}
 
 
 def _read_results(
@@ -181,5 +181,5 @@ def _read_results(
         path = _path_of(store, run, step)
         called = called_by(program, path)
         kinds = {field.name: field.type for field in called.returns or ()} if called is not None else {}
-        read.setdefault(path, {})[name] = read_value(text, kinds.get(name, "Any"))
+        read.setdefault(path, {})[name] = read_value(text, kinds.get(name, "Any"), what=f"{path}.{name}")
     return read
