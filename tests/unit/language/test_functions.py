@@ -33,6 +33,17 @@ def result_of(expression: str) -> Any:
     return result.outputs["v"]
 
 
+def test_a_log_entry_shows_values_with_and_without_a_name_as_json() -> None:
+    source = (
+        "workflow W(a: Json) => (n: Long) andThen {\n    sys.log($.a, b = $.a)\n    sys.log(true)\n"
+        '    sys.log("text")\n    yield W(n = 1)\n}\n'
+    )
+    program, store = compile_source(source).program, MemoryStore()
+    result = Evaluator(store).execute(program["workflows"][0], {"a": [{"k": None}]}, program)
+    logs = store.get_logs_by_runner(result.workflow_id)
+    assert sorted(each.message for each in logs) == ['[{"k":null}] b=[{"k":null}]', "text", "true"]
+
+
 @pytest.mark.parametrize(
     ("expression", "value"),
     [

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def write_log(step: StepDefinition, context: ExecutionContext, values: dict[str, Any]) -> None:
     """`sys.log(a = x)`: an entry in the run's log with the named values."""
-    text = str(values["message"]) if "message" in values else ""
+    text = text_of(values.get("message"))
     rest = {name: value for name, value in values.items() if name != "message"}
     shown = " ".join(f"{name}={text_of(value)}" for name, value in rest.items())
     context.changes.logs.append(
