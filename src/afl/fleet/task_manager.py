@@ -137,7 +137,8 @@ class DagRun:
         elif self._stopped is None and progress.attempt < retries.attempts:
             self._retry_later(name, progress, retries.delay(progress.attempt))
         else:
-            self._errors[name] = outcome.error
+            if not self._workflow.tasks[name].allow_failure:
+                self._errors[name] = outcome.error
             self._changed(self._tracker.fail(name))
 
     def _retry_later(self, name: str, progress: _TaskProgress, seconds: float) -> None:

@@ -100,6 +100,17 @@ def test_a_task_that_may_fail_holds_nothing_up() -> None:
     assert report.run_statuses[-1] is Status.COMPLETED
 
 
+def test_the_reason_of_a_failed_run_does_not_name_a_task_that_may_fail() -> None:
+    flow = workflow(
+        lint=command("false", allow_failure=True),
+        build=shell("exit 2", depends=("lint",)),
+        test=shell("exit 3"),
+    )
+    report = run(flow)
+    assert report.run_statuses[-1] is Status.FAILED
+    assert sorted(report.error.split("; ")) == ["build: exit code 2", "test: exit code 3"]
+
+
 def test_when_always_runs_after_a_failure() -> None:
     flow = workflow(work=command("false"), clean=command("true", depends=("work",), always=True))
     report = run(flow)
