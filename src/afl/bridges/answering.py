@@ -8,12 +8,12 @@ of the coordinator say; PermanentFailure is not retried.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from afl.coordination.errors import PermanentFailure
 from afl.coordination.models import AgentId, ReceivedMessage
-from afl.kernel.user_thread import to_thread
+from afl.kernel.user_thread import result_of
 from afl.runtime.program.values import unknown_name
 from afl.runtime.task_handlers.handler import plain
 
@@ -45,15 +45,10 @@ class AnswerHandler:
             raise PermanentFailure(f"what answers for {self.agent} does not take this: {reason}")
         if self._wants_message:
             given[_MESSAGE] = received.message
-        answer = plain(await self._call(given))
+        answer = plain(await result_of(self._function, named=given))
         if answer is None:
             return {}
         if not isinstance(answer, dict):
             kind = type(answer).__name__
             raise PermanentFailure(f"what answers for {self.agent} returned a {kind}; expected a map")
         return answer
-
-    async def _call(self, given: Mapping[str, Any]) -> Any:
-        if inspect.iscoroutinefunction(self._function):
-            return await self._function(**given)
-        return await to_thread(self._function, **given)

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import inspect
 import logging
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -35,7 +34,7 @@ from afl.coordination.redis_breaker import RedisBreaker
 from afl.coordination.standby_breaker import StandbyBreaker
 from afl.kernel import telemetry
 from afl.kernel.canceling import cancel_and_wait
-from afl.kernel.user_thread import to_thread
+from afl.kernel.user_thread import result_of
 
 if TYPE_CHECKING:
     from redis.asyncio import Redis
@@ -161,11 +160,11 @@ class CircuitBreaker:
             if fallback is None:
                 raise refusal
             LOGGER.debug("%s; calling the fallback", refusal)
-            return await _result_of(fallback, args, kwargs)
+            return await result_of(fallback, args, kwargs)
         outcome: Outcome = "none"
         try:
             async with self._place_kept(call_id, entered):
-                result = await _result_of(func, args, kwargs)
+                result = await result_of(func, args, kwargs)
             outcome = "success"
             return result
         except Exception as error:
@@ -232,11 +231,3 @@ class CircuitBreaker:
             f" (correlation id {correlation_id})" if correlation_id else "",
         )
         telemetry.count("afl.breaker.changes", breaker=self.name, state=standing.state.value)
-
-
-async def _result_of(func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """The result of a coroutine function, of a function that returns an awaitable, or of a plain one in a thread."""
-    if inspect.iscoroutinefunction(func) or inspect.iscoroutinefunction(type(func).__call__):
-        return await func(*args, **kwargs)
-    result = await to_thread(func, *args, **kwargs)
-    return await result if inspect.isawaitable(result) else result

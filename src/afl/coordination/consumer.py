@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, Self
@@ -24,11 +25,12 @@ from afl.coordination.models import AgentId, FailureType, MessageType, ReceivedM
 from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
 from afl.kernel.canceling import cancel_and_wait
+from afl.kernel.user_thread import result_of
 
 _log = logging.getLogger(__name__)
 _TRACE = "traceparent="  # the prefix of the tag that carries a message's trace context
 
-Handler = Callable[[ReceivedMessage], Awaitable[Any]]
+Handler = Callable[[ReceivedMessage], Any]
 _RETRIES = Backoff(0.1, 2.0, 5.0)
 
 
@@ -38,7 +40,8 @@ class Consumer:
     When the handler returns, the message is acknowledged; a dict it returns for a request is the response. An exception
     is a failure: PermanentFailure makes the message a dead letter, TimeoutError and all others are retried.
     While a handler runs its reservation is extended, so `visibility_timeout` bounds how late the death of this process
-    is noticed, not how long a handler may take. A handler whose reservation is lost nevertheless is canceled.
+    is noticed, not how long a handler may take. A handler whose reservation is lost nevertheless is canceled. A plain
+    function runs in a thread, which nothing can cancel: it runs on, and its result is not used.
     A message that was reserved when a consumer died may be what killed it: it is processed alone, so that it affects no
     others.
     """
@@ -61,6 +64,7 @@ class Consumer:
         self._name = queue_name(agent_id)  # as log lines have it
         self._handler = handler
         self._concurrency = concurrency
+        self._threads = ThreadPoolExecutor(concurrency, "coordination handler")  # it starts them when needed
         self._visible = visibility_timeout
         self._working: dict[str, asyncio.Task[None]] = {}
         self._held: set[str] = set()
@@ -187,7 +191,7 @@ class Consumer:
     async def _work(self, received: ReceivedMessage) -> None:
         try:
             with _observed(received):
-                answer = await self._handler(received)
+                answer = await result_of(self._handler, [received], threads=self._threads)
         except PermanentFailure as error:
             await self._answer(received, FailureType.PERMANENT, error)
         except TimeoutError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 
 import pytest
 from support.post_office import ANN, BOB, Office, Post, drained, letter, must_receive
@@ -38,6 +39,24 @@ def test_it_works_on_as_many_at_a_time_as_it_may(office: Office) -> None:
             await emptied(coordinator)
         assert sorted(seen) == sorted(f"letter-{number}" for number in range(40))
         assert most == 4
+
+    office(story)
+
+
+def test_plain_functions_run_side_by_side_in_threads(office: Office) -> None:
+    many = 40
+    together = threading.Barrier(many, timeout=60)
+
+    def handler(received: ReceivedMessage) -> None:
+        together.wait()
+
+    async def story(post: Post) -> None:
+        coordinator = post.coordinator()
+        for number in range(many):
+            await coordinator.send_message(ANN, BOB, letter(number))
+        async with Consumer(coordinator, BOB, handler, concurrency=many):
+            await emptied(coordinator)
+        assert (await coordinator.statistics(BOB)).dead == 0
 
     office(story)
 

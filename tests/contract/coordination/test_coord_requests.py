@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from support.post_office import ANN, BOB, CLEO, HIGH, Office, Post, drained, letter
 
-from afl.coordination.consumer import Consumer
+from afl.coordination.consumer import Consumer, Handler
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.errors import CoordinatorClosed, MessageCoordinatorError, RequestRefused, RequestTimeout
 from afl.coordination.models import MessageType, ReceivedMessage
@@ -122,10 +122,16 @@ def test_closing_tells_those_who_wait(office: Office) -> None:
     office(story)
 
 
-def test_a_consumer_answers_with_what_its_handler_returns(office: Office) -> None:
-    async def handler(received: ReceivedMessage) -> dict[str, int]:
-        return {"sum": sum(received.message.payload["numbers"])}
+async def _sum(received: ReceivedMessage) -> dict[str, int]:
+    return {"sum": sum(received.message.payload["numbers"])}
 
+
+def _plain_sum(received: ReceivedMessage) -> dict[str, int]:
+    return {"sum": sum(received.message.payload["numbers"])}
+
+
+@pytest.mark.parametrize("handler", [_sum, _plain_sum])
+def test_a_consumer_answers_with_what_its_handler_returns(office: Office, handler: Handler) -> None:
     async def story(post: Post) -> None:
         asking, answering = post.coordinator(), post.coordinator()
         async with Consumer(answering, BOB, handler, concurrency=4):
