@@ -159,7 +159,7 @@ def dlq_list(found: list[Letter]) -> None:
             letter.message_id,
             str(letter.attempts) if letter.message else "",
             Text(letter.dead_at[:19], "dim"),
-            Text(shortened(letter.cause), "red"),
+            Text(shortened(letter.reason), "red"),
         )
     shown.print(output()) if found else say("No dead letters")
 

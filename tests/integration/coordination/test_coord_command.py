@@ -170,6 +170,12 @@ def test_dead_letters(coord: Coord, filled: None) -> None:
     assert {each["agent"]: each["ready"] for each in coord.json("queues")} == {"reader": 1, "writer:1": 2}
 
 
+def test_a_dead_letter_tells_its_reason_once(coord: Coord, filled: None) -> None:
+    told = coord("dlq", "show", "writer:1", "m-00001").out
+    assert json.loads(told)["reason"] == "permanent failure: no ink"
+    assert told.count("no ink") == 1
+
+
 def test_dead_letters_that_are_not_there(coord: Coord, filled: None) -> None:
     done = coord("dlq", "requeue", "writer:1", "m-00000", "m-99999")
     assert done.code == 1 and "no dead letter 'm-99999'" in done.err

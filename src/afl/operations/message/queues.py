@@ -42,7 +42,6 @@ class Letter:
     agent: str
     dead_id: str
     reason: str
-    last_error: str
     dead_at: str
     attempts: int
     message_id: str
@@ -50,12 +49,6 @@ class Letter:
     enqueued_at: str
     message: dict[str, Any] | None
     raw: str
-
-    @property
-    def cause(self) -> str:
-        """The reason with the last error, unless it says that already."""
-        said = not self.last_error or self.last_error in self.reason
-        return self.reason if said else f"{self.reason}: {self.last_error}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +170,6 @@ def _letter(owner: AgentId, letter: DeadLetter) -> Letter:
         agent=agent_text(owner),
         dead_id=letter.dead_id,
         reason=letter.reason,
-        last_error=held.last_error or "" if held else "",
         dead_at=letter.dead_at,
         attempts=held.delivery_attempts if held else 0,
         message_id=letter.message_id or "",
