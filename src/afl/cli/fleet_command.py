@@ -23,7 +23,7 @@ from afl.kernel.clock import wall_ms
 from afl.operations.fleet import fleet as operations
 from afl.operations.fleet.fleet import settings_for
 from afl.operations.fleet.fleet_dag import RunStanding
-from afl.operations.spans import ago, date
+from afl.operations.spans import ago, date, plural
 
 _HELP = """Run DAGs of processes on a fleet of agents.
 
@@ -113,7 +113,7 @@ def status(
         return
     _print_runs(runs)
     alive = sum(each.alive for each in agents)
-    say(f"{alive} of {len(agents)} agents live", "dim" if alive else "yellow")
+    say(f"{alive} of {plural(len(agents), 'agent')} alive", "dim" if alive else "yellow")
 
 
 @fleet.command("cancel")

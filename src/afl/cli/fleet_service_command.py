@@ -22,6 +22,7 @@ from afl.kernel.settings import load_settings
 from afl.operations.fleet import fleet_service
 from afl.operations.fleet.fleet import settings_for
 from afl.operations.fleet.fleet_service import PrincipalOptions, Ready, serve_agent, serve_principal
+from afl.operations.spans import plural
 
 Limit = Annotated[
     int | None,
@@ -146,11 +147,12 @@ def _open_ui(settings: FleetSettings) -> None:
 def _say_ready(ready: Ready) -> None:
     log_port, live = ready.log_ports
     print(
-        f"principal ready on {ready.address} (logs {log_port}, {live}), {ready.workflows} workflows",
+        f"principal ready on {ready.address} (logs {log_port}, {live}), {plural(ready.workflows, 'workflow')}",
         flush=True,
     )
     if ready.problems:
-        say(f"{ready.problems} problems in workflow files: `afl fleet list` shows them", "yellow")
+        found = plural(ready.problems, "problem")
+        say(f"{found} in workflow files: `afl fleet list` shows the details", "yellow")
 
 
 def init(
@@ -201,7 +203,7 @@ def check(
     else:
         for each in problems:
             say(file_problem(each.path, each.line, each.key, each.message, is_here=True))
-        say(f"{len(workflows)} workflows, {len(problems)} problems")
+        say(f"{plural(len(workflows), 'workflow')}, {plural(len(problems), 'problem')}")
     if problems:
         raise typer.Exit(1)
 

@@ -20,7 +20,7 @@ from afl.kernel.settings import load_settings
 from afl.operations.doctor.diagnosis import diagnose
 from afl.operations.doctor.store_checks import Finding, Level
 from afl.operations.run.control import prune as prune_runs
-from afl.operations.spans import DAY, date, read_span
+from afl.operations.spans import DAY, date, plural, read_span
 from afl.operations.store_copy import copy_store
 
 _MARKS = {
@@ -137,9 +137,9 @@ def prune(
         print_json(asdict(done))
     else:
         verb = "Would remove" if dry_run else "Removed"
-        what = _counted(done.runs, "run")
+        what = plural(done.runs, "run")
         if done.tasks:
-            what += f" and {_counted(done.tasks, 'task')} of no run"
+            what += f" and {plural(done.tasks, 'task')} of no run"
         say(f"{verb} {what} that ended before {date(done.ended_before)}")
 
 
@@ -168,10 +168,6 @@ def copy(
         print_json(asdict(done))
     else:
         say(
-            f"Copied {_counted(done.runs, 'run')}, with all else {done.rows:,} rows of {len(done.tables)} tables."
+            f"Copied {plural(done.runs, 'run')}, with all else {done.rows:,} rows of {len(done.tables)} tables."
         )
         say(f"Now set AFL_STORE={done.target}, and start nothing on {done.source} again.")
-
-
-def _counted(count: int, word: str) -> str:
-    return f"{count:,} {word}" if count == 1 else f"{count:,} {word}s"

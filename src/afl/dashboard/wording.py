@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 from afl.kernel.clock import wall_ms
 from afl.operations.run.run_status import ATTENTION, WAITS_FOR
 from afl.operations.run.traceback_parts import traceback_parts
-from afl.operations.spans import SECOND, left, span
+from afl.operations.spans import SECOND, left, plural, span
 
 _MOST_TEXT = 60_000
 _DASH = "–"
@@ -119,11 +119,6 @@ def short(text: object, most: int = 60) -> str:
     """A text on one line of at most so many characters."""
     line = " ".join(str(text).split())
     return line if len(line) <= most else f"{line[: most - 1]}…"
-
-
-def plural(amount: int, word: str, many: str = "") -> str:
-    """`1 run`, `2 runs`."""
-    return f"{amount:,} {word if amount == 1 else many or word + 's'}"
 
 
 def segment(text: object) -> str:

@@ -25,7 +25,6 @@ from afl.fleet.zeromq import zmq
 
 A = TypeVar("A")
 _log = logging.getLogger(__name__)
-_TIMED_OUT = "Call timed out - check principal instance is running"
 
 
 class _BaseClient:
@@ -56,11 +55,8 @@ class _BaseClient:
         return range(1, (self.settings.retry_attempts if retry else 1) + 1)
 
     def _unavailable(self, attempts: int) -> PrincipalAway:
-        if attempts == 1:
-            return PrincipalAway(f"{_TIMED_OUT} ({self.address})")
-        return PrincipalAway(
-            f"connection with principal has been lost: no answer from {self.address} after {attempts} attempts"
-        )
+        tried = f" after {attempts} attempts" if attempts > 1 else ""
+        return PrincipalAway(f"the principal at {self.address} does not answer{tried}")
 
     def _log_silence(self, attempt: int) -> None:
         if attempt == 1:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -86,7 +87,7 @@ class Attempt:
                 return Outcome(False, error=self._reason)
             self._child = child = ChildProcess(command, self._env(), output)
         except (OSError, ValueError, AgentFlowError) as error:
-            return Outcome(False, error=f"Failed to start child process: {error}")
+            return Outcome(False, error=f"Failed to start child process: {_without_number(error)}")
         if self._resources.reaper is not None:
             self._resources.reaper.started(self._instance, child.group)
         timer = self._limit_time()
@@ -138,6 +139,11 @@ class Attempt:
             MARK: self._instance,
         }
         return {**self._resources.environ, **self._task.env, **own}
+
+
+def _without_number(error: Exception) -> str:
+    """The text of an error; of one of the system without its number."""
+    return re.sub(r"^\[Errno -?\d+\] ", "", str(error))
 
 
 def _signal_name(number: int) -> str:

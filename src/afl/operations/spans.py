@@ -1,4 +1,4 @@
-"""Spans of time and moments as people write and read them."""
+"""Spans of time, moments and amounts as people write and read them."""
 
 from __future__ import annotations
 
@@ -53,3 +53,8 @@ def clock(moment: int) -> str:
 def date(moment: int) -> str:
     """A moment of the wall clock with its date; empty for none."""
     return datetime.fromtimestamp(moment / 1000).strftime("%Y-%m-%d %H:%M:%S") if moment else ""
+
+
+def plural(amount: int, word: str, many: str = "") -> str:
+    """`1 run`, `2 runs`."""
+    return f"{amount:,} {word if amount == 1 else many or word + 's'}"

@@ -197,7 +197,7 @@ def test_a_principal_that_is_away_is_waited_for(crossing: Crossing, tmp_path: Pa
     bridges = host(crossing, principal)
     asked = source("sum", "sum: Long", "a: Long, names: String", 'a = 1, names = "1"')
     report = crossing.run(asked, bridges=bridges)
-    assert report.status == "PAUSED" and "check principal instance is running" in report.waiting_for[0].why
+    assert report.status == "PAUSED" and "does not answer" in report.waiting_for[0].why
     principal.start()
     agent = AgentProcess(principal.settings, tmp_path / "agent")
     try:

@@ -104,7 +104,7 @@ def test_who_follows_is_told_what_cannot_be_followed(principal: PrincipalProcess
         asyncio.run(follow("nothing"))
     run_id = started(principal)
     principal.kill()
-    with pytest.raises(PrincipalAway, match="`afl fleet principal` starts one"):
+    with pytest.raises(PrincipalAway, match="does not answer"):
         asyncio.run(follow(run_id, attempts=2))
 
 

@@ -283,9 +283,9 @@ def test_a_request_is_repeated_while_the_principal_is_away(tmp_path: Path) -> No
         hasty = replace(principal.settings, default_zmq_timeout_ms=100, retry_attempts=2)
         principal.kill()
         with Client(hasty) as client:
-            with pytest.raises(PrincipalAway, match="Call timed out"):
+            with pytest.raises(PrincipalAway, match=r"does not answer$"):
                 client.call(Ping())
-            with pytest.raises(PrincipalAway, match=r"connection with principal has been lost.* 2 attempts"):
+            with pytest.raises(PrincipalAway, match="does not answer after 2 attempts"):
                 client.call(Ping(), retry=True)
         patient = replace(hasty, retry_attempts=200)
 

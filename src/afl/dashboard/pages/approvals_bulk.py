@@ -9,10 +9,11 @@ from starlette.routing import Route
 
 from afl.dashboard.pages.parts import text_of
 from afl.dashboard.rendering import ask, flash_redirect, page
-from afl.dashboard.wording import plural, short
+from afl.dashboard.wording import short
 from afl.kernel.errors import AccessError, AgentFlowError
 from afl.operations.people import approvals
 from afl.operations.people.answer_preview import MOST, preview_answers
+from afl.operations.spans import plural
 
 _INBOX = "/approvals"
 

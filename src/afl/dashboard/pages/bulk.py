@@ -10,9 +10,9 @@ from starlette.routing import Route
 
 from afl.dashboard.pages.runs import Wanted
 from afl.dashboard.rendering import ask, flash_redirect, page
-from afl.dashboard.wording import plural
 from afl.kernel.errors import AccessError, AgentFlowError
 from afl.operations.run.bulk import ACTION_NAMES, PRUNE, BulkResult, bulk_prune, bulk_runs, preview_bulk
+from afl.operations.spans import plural
 
 _EACH = 200
 _DONE = {

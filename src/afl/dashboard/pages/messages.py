@@ -17,12 +17,12 @@ from afl.dashboard.live import WATCHERS, BackgroundPoll, Look, Sources, Watcher
 from afl.dashboard.pages.parts import MESSAGES, ask_soon, live_page, of_part, text_of
 from afl.dashboard.pages.search import SEARCHES
 from afl.dashboard.rendering import flash_redirect, page
-from afl.dashboard.wording import plural
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.operations.message import coordination, queues
 from afl.operations.message.coordination import Action, Where, agent_text
 from afl.operations.message.queues import search_messages
+from afl.operations.spans import plural
 
 _LETTERS = 100
 _ACTIONS: dict[str, Action] = {"open": "open", "close": "close", "reset": "reset"}

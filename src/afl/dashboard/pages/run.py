@@ -13,7 +13,7 @@ from afl.dashboard.drawings import GraphQuery, draw, states
 from afl.dashboard.pages.parts import number_of
 from afl.dashboard.pages.run_log import download_log, log_view
 from afl.dashboard.rendering import ask, flash_redirect, fragment, page
-from afl.dashboard.wording import plural, run_url, step_url, with_query
+from afl.dashboard.wording import run_url, step_url, with_query
 from afl.kernel.errors import AccessError, AgentFlowError
 from afl.operations.reason.why import why
 from afl.operations.run import control
@@ -23,6 +23,7 @@ from afl.operations.run.run_summary import run_summary
 from afl.operations.run.run_timeline import run_timeline
 from afl.operations.run.run_view import show_run
 from afl.operations.run.step_view import show_step
+from afl.operations.spans import plural
 
 VIEWS = ("graph", "timeline", "tree", "log")
 _MOST_GROUPS = 300

@@ -62,12 +62,9 @@ def connected_soon() -> Iterator[Client]:
 
 
 def with_hint(away: PrincipalAway) -> PrincipalAway:
-    """The error with what a person can do about it."""
-    which = "CDKTR_PRINCIPAL_HOST, CDKTR_PRINCIPAL_PORT and the keys say which"
+    """The error, and whether the settings lack a file; what to do is the hint of every such error."""
     missing = missing_dotenv()
-    return PrincipalAway(
-        f"{away}. `afl fleet principal` starts one; {which}{f' ({missing})' if missing else ''}"
-    )
+    return PrincipalAway(f"{away}; {missing}" if missing else str(away))
 
 
 def settings_for(host: str | None, port: int | None) -> FleetSettings:
