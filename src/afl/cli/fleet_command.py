@@ -11,7 +11,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import Table, duration, output, print_json, say, shortened
-from afl.cli.fleet_display import graph, status_text, summary
+from afl.cli.fleet_display import agent_state_text, graph, status_text, summary
 from afl.cli.fleet_run_command import logs, run
 from afl.cli.fleet_service_command import agent, check, init, keys, principal, settings, ui
 from afl.cli.operation_command import operation_command
@@ -139,10 +139,9 @@ def cancel(view: RunView) -> None:
 def agents_(found: list[AgentView]) -> None:
     shown = Table("AGENT", "STATE", "RUNNING", "SLOTS", "LAST SEEN")
     for each in found:
-        state = "busy" if each.running else "ready"
         shown.add(
             each.agent_id,
-            Text(state, "cyan" if each.running else "green") if each.alive else Text("lost", "red"),
+            agent_state_text(each),
             str(each.running),
             str(each.slots or ""),
             Text(ago(each.last_seen), "dim"),

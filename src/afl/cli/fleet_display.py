@@ -15,10 +15,11 @@ from rich.table import Table
 from rich.text import Text
 
 from afl.cli.console import duration, errors, output, shortened
-from afl.fleet.messages import LogLine, Status
+from afl.fleet.messages import AgentView, LogLine, Status
 from afl.fleet.protocol import LogFrame
 from afl.kernel.clock import wall_ms
 from afl.kernel.control_characters import visible_controls
+from afl.operations.fleet.fleet import agent_state
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine
 from afl.operations.fleet.fleet_follow import Away, News
 from afl.operations.fleet.fleet_view import plain_payload
@@ -80,6 +81,15 @@ _WIDEST = 48
 def status_text(status: Status | None) -> Text:
     """A status in its color."""
     return Text("") if status is None else Text(status.value, COLORS[status])
+
+
+_AGENT_COLORS = {"ready": "green", "busy": "cyan", "lost": "red"}
+
+
+def agent_state_text(agent: AgentView) -> Text:
+    """An agent's state in its color."""
+    state = agent_state(agent)
+    return Text(state, _AGENT_COLORS[state])
 
 
 def graph(tasks: tuple[TaskLine, ...] | list[TaskLine], now: int, *, spinning: bool = False) -> list[Text]:

@@ -18,11 +18,14 @@ _DASH = "–"
 
 # Every state word of every part, by the tone in which it is shown.
 TONES: Mapping[str, str] = {
-    **dict.fromkeys(("completed", "done", "ok", "closed", "success", "succeeded", "delivered"), "done"),
     **dict.fromkeys(
-        ("failed", "error", "crashed", "rejected", "dead", "open", "poisoned", "died", "expired"), "failed"
+        ("completed", "done", "ok", "closed", "success", "succeeded", "delivered", "ready"), "done"
     ),
-    **dict.fromkeys(("running", "working", "active", "processing", "startup", "stopping"), "running"),
+    **dict.fromkeys(
+        ("failed", "error", "crashed", "rejected", "dead", "open", "poisoned", "died", "expired", "lost"),
+        "failed",
+    ),
+    **dict.fromkeys(("running", "working", "active", "processing", "startup", "stopping", "busy"), "running"),
     **dict.fromkeys((f"waiting for {WAITS_FOR[each]}" for each in ATTENTION), "waiting"),
     **dict.fromkeys(("waiting", "pending", "elsewhere", "suspended", "half_open", "retrying"), "waiting"),
     **dict.fromkeys(

@@ -38,10 +38,13 @@ tasks:
 """
 
 
+LONG = "name: Long\ntasks: {count: {name: Count, config: !Subprocess {cmd: seq, args: ['600']}}}\n"
+
+
 @pytest.fixture(scope="module")
 def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalProcess]:
     folder: Path = tmp_path_factory.mktemp("fleet")
-    workflows = {"paper": PAPER, "held": HELD, "broken": f"name: Broken\ntasks: {MARKUP!r}\n"}
+    workflows = {"paper": PAPER, "held": HELD, "long": LONG, "broken": f"name: Broken\ntasks: {MARKUP!r}\n"}
     with running_principal(folder, workflows) as found, running_agent(found.settings, folder / "agent"):
         with fleet.connected(found.settings) as client:
             eventually(lambda: any(agent.alive for agent in fleet.agents(client)))
@@ -75,7 +78,7 @@ def test_workflows_with_problems_of_their_files_and_agents(house: Visitors) -> N
     text = eventually(lambda: next((page for page in [house.viewer.read("/fleet")] if shown in page), None))
     assert "broken.yml" in text and "1 problem in workflow files" in text
     assert "title, copies, color, size" in text
-    assert "alive" in text
+    assert "ready" in text or "busy" in text
 
 
 def test_a_run_is_started_from_the_form_and_shown_as_a_dag(house: Visitors) -> None:
@@ -103,6 +106,14 @@ def test_lines_are_filtered_by_task_and_searched(house: Visitors) -> None:
     assert "Write it News 2" in found and "too small" not in found
     assert "No line fits." in house.viewer.read(f"/fleet/runs/{run}?text=nothing")
     assert "No line fits." in house.viewer.read(f"/fleet/runs/{run}?text=News+%5Cd")  # no regular expression
+
+
+def test_where_the_lines_are_that_a_page_leaves_out(house: Visitors) -> None:
+    run = started(house, "long")
+    until_over(run, Status.COMPLETED)
+    assert f"The last 500 lines; afl fleet logs --run {run} has all." in house.viewer.read(
+        f"/fleet/runs/{run}"
+    )
 
 
 @pytest.mark.parametrize(

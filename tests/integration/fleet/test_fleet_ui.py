@@ -36,13 +36,17 @@ tasks:
   end: {name: End, depends: [say], config: !Subprocess {cmd: echo, args: ["loud {{ params.loud }}"]}}
 """
 SLOW = "name: Slow\ntasks: {a: {name: A, config: !Subprocess {cmd: sleep, args: ['600']}}}\n"
+VAIN = f"""
+name: Vain
+tasks: {{a: {{name: A, working_directory: "/no/{"folder " * 20}last", config: !Subprocess {{cmd: "true"}}}}}}
+"""
 Story = Callable[[Pilot[None], MainScreen], Awaitable[None]]
 
 
 @pytest.fixture(scope="module")
 def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalProcess]:
     folder = tmp_path_factory.mktemp("ui")
-    for name, text in (("etl/flow", FLOW), ("slow", SLOW), ("bad", "name: Bad\ntaks: {}\n")):
+    for name, text in (("etl/flow", FLOW), ("slow", SLOW), ("vain", VAIN), ("bad", "name: Bad\ntaks: {}\n")):
         (folder / "workflows" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "workflows" / f"{name}.yml").write_text(text)
     with running_principal(folder) as principal, running_agent(principal.settings, folder / "agent"):
@@ -75,6 +79,10 @@ def top(pilot: Pilot[None]) -> Screen[Any]:
     return pilot.app.screen
 
 
+def screen_text(pilot: Pilot[None]) -> str:
+    return html.unescape(pilot.app.export_screenshot()).replace("\xa0", " ")
+
+
 async def press_start(pilot: Pilot[None], main: MainScreen, **values: str) -> None:
     """Start the chosen workflow with these parameters, and wait until its run is chosen."""
     before = main.run_id
@@ -94,7 +102,7 @@ async def choose(pilot: Pilot[None], main: MainScreen, workflow_id: str) -> None
 
 def test_what_is_there_is_listed(principal: PrincipalProcess) -> None:
     async def story(pilot: Pilot[None], main: MainScreen) -> None:
-        assert list(main.query_one("#workflows", Rows).keys) == ["etl.flow", "hello", "slow"]
+        assert list(main.query_one("#workflows", Rows).keys) == ["etl.flow", "hello", "slow", "vain"]
         assert main.workflow_id == "etl.flow"
         assert main.query_one("#agents", Rows).row_count == 1
         assert "connected" in str(main.query_one("#top", Static).render())
@@ -111,7 +119,7 @@ def test_workflows_are_filtered_by_a_regular_expression(principal: PrincipalProc
         await pilot.press(*"[")  # no expression: looked for as it stands
         await until(pilot, lambda: list(table.keys) == [])
         await pilot.press("escape")
-        await until(pilot, lambda: list(table.keys) == ["etl.flow", "hello", "slow"])
+        await until(pilot, lambda: list(table.keys) == ["etl.flow", "hello", "slow", "vain"])
         assert main.focused is table
 
     played(principal.settings, story)
@@ -150,6 +158,17 @@ def test_a_run_is_started_with_its_parameters_and_followed(principal: PrincipalP
         run = main.overview.run(main.run_id)
         assert run is not None
         assert run.params == {"word": "$HOME", "size": 3, "loud": False, "kind": "big"}
+
+    played(principal.settings, story)
+
+
+def test_the_reason_of_a_run_that_failed_is_shown_in_full(principal: PrincipalProcess) -> None:
+    async def story(pilot: Pilot[None], main: MainScreen) -> None:
+        await choose(pilot, main, "vain")
+        await press_start(pilot, main)
+        dag = main.query_one(DagView)
+        await until(pilot, lambda: dag.standing is not None and dag.standing.run.status is Status.FAILED)
+        await until(pilot, lambda: "last'" in screen_text(pilot))
 
     played(principal.settings, story)
 
@@ -240,8 +259,7 @@ def test_help_and_problems_are_overlays(principal: PrincipalProcess) -> None:
         assert isinstance(top(pilot), HelpScreen)
         await pilot.press("escape", "p")
         assert isinstance(top(pilot), ProblemsScreen)
-        shown = html.unescape(pilot.app.export_screenshot()).replace("\xa0", " ")
-        assert "did you mean 'tasks'?" in shown
+        assert "did you mean 'tasks'?" in screen_text(pilot)
         await pilot.press("escape")
         assert top(pilot) is main
         await pilot.press("l", "question_mark", "escape", "escape")

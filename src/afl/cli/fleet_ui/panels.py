@@ -14,14 +14,14 @@ from textual.message import Message
 from textual.widgets import DataTable, RichLog, Static
 
 from afl.cli.console import duration, shortened
-from afl.cli.fleet_display import COLORS, graph, line_text, status_text, summary
+from afl.cli.fleet_display import COLORS, agent_state_text, graph, line_text, status_text, summary
 from afl.fleet.messages import LogLine, RunView
 from afl.fleet.settings import FleetSettings
 from afl.fleet.workflow import Workflow
 from afl.kernel.clock import wall_ms
 from afl.operations.fleet.fleet_dag import RunStanding, task_lines
 from afl.operations.fleet.fleet_view import Overview
-from afl.operations.spans import ago, span
+from afl.operations.spans import ago, plural, span
 
 Row = tuple[str, tuple[Text | str, ...]]
 
@@ -128,12 +128,13 @@ def run_rows(runs: Sequence[RunView]) -> list[Row]:
 def agent_rows(overview: Overview) -> list[Row]:
     rows: list[Row] = []
     for agent in overview.agents:
-        if not agent.alive:
-            state = Text("LOST", "red")
-        else:
-            state = Text("RUNNING", "cyan") if agent.running else Text("READY", "green")
         use = f"{agent.running}/{agent.slots}" if agent.slots else str(agent.running)
-        rows.append((agent.agent_id, (Text(agent.agent_id), state, use, Text(ago(agent.last_seen), "dim"))))
+        rows.append(
+            (
+                agent.agent_id,
+                (Text(agent.agent_id), agent_state_text(agent), use, Text(ago(agent.last_seen), "dim")),
+            )
+        )
     return rows
 
 
@@ -143,16 +144,12 @@ def top_line(settings: FleetSettings, overview: Overview, away_since: int | None
     if away_since is not None:
         return text.append(f"● no answer for {span(wall_ms() - away_since)}", "bold red")
     text.append("● connected", "green")
-    text.append(f"  {_counted(len(overview.workflows), 'workflow')}, ", "dim")
-    text.append(f"{_counted(overview.open_runs, 'open run')}, ", "dim")
-    text.append(_counted(overview.live_agents, "agent"), "dim" if overview.live_agents else "yellow")
+    text.append(f"  {plural(len(overview.workflows), 'workflow')}, ", "dim")
+    text.append(f"{plural(overview.open_runs, 'open run')}, ", "dim")
+    text.append(plural(overview.live_agents, "agent"), "dim" if overview.live_agents else "yellow")
     if overview.problems:
-        text.append(f"  {_counted(len(overview.problems), 'problem')} in files", "bold yellow")
+        text.append(f"  {plural(len(overview.problems), 'problem')} in files", "bold yellow")
     return text
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def fits(pattern: str, *texts: str) -> bool:
@@ -201,11 +198,7 @@ class DagView(VerticalScroll, can_focus=True):
         if self.standing is not None:
             self.border_title = f"Run {self.standing.run.run_id}"
             rows = [summary(self.standing, now), *graph(self.standing.tasks, now, spinning=True)]
-            if self.standing.run.waits:
-                rows.append(Text(f"waits: {self.standing.run.waits}", "yellow"))
-            if self.standing.run.error:
-                rows.append(Text(self.standing.run.error, "red"))
-            return Group(*_cut(rows))
+            return Group(*_cut(rows), *_reasons(self.standing.run))
         if self.workflow is None:
             self.border_title = "DAG"
             return Text("no workflow is chosen", "dim")
@@ -214,6 +207,12 @@ class DagView(VerticalScroll, can_focus=True):
         head += [Text(self.workflow.description, "dim")] if self.workflow.description else []
         head += [Text(f"cron {self.workflow.cron}", "cyan")] if self.workflow.cron else []
         return Group(*_cut([*head, *graph(task_lines(self.workflow), now)]))
+
+
+def _reasons(run: RunView) -> list[Text]:
+    """Why a run waits, or ended as it did: in full, on as many lines as needed."""
+    waits = [Text(f"waits: {run.waits}", "yellow")] if run.waits else []
+    return [*waits, Text(run.error, "red")] if run.error else waits
 
 
 def _cut(rows: list[Text]) -> list[Text]:

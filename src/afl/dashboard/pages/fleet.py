@@ -102,6 +102,7 @@ async def _overview(request: Request) -> dict[str, Any]:
     chosen = {"workflow": workflow, "status": "" if status is None else status.value}
     return {
         "trigger_words": trigger_words,
+        "agent_state": fleet.agent_state,
         "workflows": await ask_soon(request, fleet.workflows),
         "problems": await ask_soon(request, fleet.problems),
         "runs": runs,

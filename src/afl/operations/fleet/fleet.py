@@ -169,6 +169,13 @@ def agents(client: Client) -> list[AgentView]:
     return client.call(ListAgents())
 
 
+def agent_state(agent: AgentView) -> str:
+    """An agent's state in a word."""
+    if not agent.alive:
+        return "lost"
+    return "busy" if agent.running else "ready"
+
+
 @dataclass(frozen=True, slots=True)
 class LogQuery:
     """Which lines; empty and None are no condition. `start` is included, `end` is not; both in milliseconds."""

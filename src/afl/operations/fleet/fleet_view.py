@@ -207,7 +207,7 @@ def search_fleet(client: Client, text: str) -> list[Hit]:
         if within(wanted, flow.id, flow.name)
     )
     agents = (
-        Hit("fleet agent", agent.agent_id, agent.agent_id, "running" if agent.alive else "silent")
+        Hit("fleet agent", agent.agent_id, agent.agent_id, fleet.agent_state(agent))
         for agent in fleet.agents(client)
         if within(wanted, agent.agent_id)
     )
