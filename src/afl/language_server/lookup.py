@@ -19,7 +19,7 @@ from afl.language.ast.declarations import (
 from afl.language.ast.expressions import CallExpr, FunctionExpr, MixinCall, MixinSig, NamedArg, Reference
 from afl.language.ast.node import ASTNode, SourceLocation
 from afl.language.functions import FUNCTIONS
-from afl.language.names import PRELUDE_SOURCE, Symbol, prelude_text
+from afl.language.names import CALLABLE, FACETS, PRELUDE_SOURCE, Symbol, prelude_text
 from afl.language.types import BUILTINS
 from afl.language_server.analysis import Analysis, children, walk
 
@@ -50,8 +50,9 @@ class Place:
         return next((each for each in self.path if isinstance(each, kinds)), None)
 
     def callee(self, call: CallExpr | MixinCall | MixinSig) -> Symbol | None:
+        kinds = CALLABLE if isinstance(call, CallExpr) else FACETS
         names = self.analysis.names
-        return names.symbol(call.name, self.namespace) if names is not None else None
+        return names.symbol(call.name, self.namespace, kinds) if names is not None else None
 
     def inputs(self) -> list[Parameter]:
         """What `$` has: the parameters of the declaration, or of the step whose block this is."""

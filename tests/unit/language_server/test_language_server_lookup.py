@@ -100,6 +100,13 @@ def test_what_a_name_means(mark: str, told: str, declared: int | None) -> None:
     assert (meaning.location and meaning.location.line) == declared
 
 
+def test_a_mixin_is_never_a_schema() -> None:
+    text = NEWS.replace("uses shared", "schema Retry { times: Int }")
+    meaning = meaning_at(of(text), *position(text, "with Re|try"))
+    assert meaning is not None
+    assert "facet Retry(attempts: Long = 0" in meaning.markdown
+
+
 @pytest.mark.parametrize("mark", ["name|space news", "draft |= Write", "}\n|}\n", "words = 8|0"])
 def test_where_no_name_stands_nothing_is_told(mark: str) -> None:
     assert meaning_at(of(), *position(NEWS, mark)) is None

@@ -57,6 +57,18 @@ def serve(store: MemoryStore, work: Any, **terms: Any) -> tuple[RunnerService, R
 # -- what a task is given -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("place", ["signature", "call"])
+@pytest.mark.parametrize("schema", ["more", "elsewhere"])
+def test_a_schema_with_the_name_of_a_policy_is_not_that_policy(
+    store: MemoryStore, place: str, schema: str
+) -> None:
+    declared = "schema Timeout { a: Long }"
+    text = source(more=declared if schema == "more" else "", **{place: "with Timeout(2000)"})
+    if schema == "elsewhere":
+        text = f"{declared} {text} namespace other {{ {declared} }}"
+    assert only_task(store, begin(store, inputs={"n": 3}, source=text)).timeout_ms == 2_000
+
+
 def test_without_policies_a_task_has_none(store: MemoryStore) -> None:
     task = task_of(store)
     assert (task.retry, task.timeout_ms, task.priority) == (None, 0, 0)

@@ -24,7 +24,7 @@ from afl.language.ast.declarations import ArrayType, Parameter, TypeExpr
 from afl.language.ast.expressions import CallExpr, MixinCall, MixinSig, NamedArg
 from afl.language.ast.node import ASTNode
 from afl.language.emission.expressions import ExpressionEmitter, Json, Locate, path_id
-from afl.language.names import Names, Symbol
+from afl.language.names import FACETS, Names, Symbol
 from afl.language.yield_targets import YieldScope
 
 LOG_MESSAGE = "message"
@@ -90,7 +90,7 @@ class BlockEmitter:
         return {"name": arg.name or first, "value": self.expressions.convert(arg.value)}
 
     def mixin(self, node: MixinSig | MixinCall, place: Place) -> Json:
-        symbol = self.names.symbol(node.name, place.namespace)
+        symbol = self.names.symbol(node.name, place.namespace, FACETS)
         target = node.name if symbol is None or symbol.is_policy else self._full_name(symbol)
         data: Json = {"type": type(node).__name__, "target": target}
         if node.args:

@@ -68,7 +68,7 @@ class DependencyGraph:
         program_ast: dict[str, Any] | None = None,
     ) -> DependencyGraph:
         """The graph of a block's compiled JSON; facet names are completed with the program's, if given."""
-        resolve = DeclaredNames(program_ast).full_name if program_ast else (lambda name, namespace="": name)
+        resolve = DeclaredNames(program_ast).full_name if program_ast else _as_it_is
         return GraphBuilder(resolve).block(block_ast or {}, (frozenset(),))
 
     def can_create(self, statement_id: StatementId, completed: set[StatementId]) -> bool:
@@ -267,7 +267,7 @@ class GraphBuilder:
 
     def mixin(self, node: dict[str, Any]) -> MixinUse:
         """A mixin of a call or a signature."""
-        target = self._resolve(node.get("target", ""), self._namespace)
+        target = self._resolve(node.get("target", ""), self._namespace, mixin=True)
         return MixinUse(target, bind(node.get("args")), node.get("alias"), node)
 
     def _connect(self, graph: DependencyGraph, statement: StatementDefinition) -> None:
@@ -301,6 +301,10 @@ class GraphBuilder:
                     graph.body_needs.setdefault(name, []).append((statement.key, segment))
                 else:
                     graph.outer.add(name)
+
+
+def _as_it_is(name: str, namespace: str = "", *, mixin: bool = False) -> str:
+    return name
 
 
 def bind(args: Iterable[dict[str, Any]] | None) -> tuple[tuple[str, Evaluate], ...]:

@@ -16,24 +16,29 @@ class DeclaredNames:
 
     def __init__(self, program: Mapping[str, Any]) -> None:
         self.declared: dict[str, tuple[str, Mapping[str, Any]]] = {}
+        self._facets: dict[str, Mapping[str, Any]] = {}
         self.implicits: list[tuple[str, Mapping[str, Any]]] = []  # calls, with their namespaces
         self._short: dict[str, list[str]] = {}
         self._uses: dict[str, list[str]] = {}
         self._index(program, "")
 
-    def full_name(self, name: str, namespace: str = "") -> str:
-        """The full name of a facet as seen from a namespace: declared, else built in, else the name itself."""
-        if name in self.declared and ("." in name or not namespace):
+    def full_name(self, name: str, namespace: str = "", *, mixin: bool = False) -> str:
+        """The full name of a facet as seen from a namespace: declared, else built in, else the name itself.
+
+        A mixin is never a schema.
+        """
+        declared = self._facets if mixin else self.declared
+        if name in declared and ("." in name or not namespace):
             return name
         local = f"{namespace}.{name}" if namespace else name
-        if local in self.declared:
+        if local in declared:
             return local
         imported = [
-            f"{used}.{name}" for used in self._uses.get(namespace, []) if f"{used}.{name}" in self.declared
+            f"{used}.{name}" for used in self._uses.get(namespace, []) if f"{used}.{name}" in declared
         ]
-        if name in self.declared:
+        if name in declared:
             imported.append(name)
-        candidates = imported or self._short.get(name, [])
+        candidates = imported or [full for full in self._short.get(name, []) if full in declared]
         if len(candidates) > 1:
             raise InputError(f"'{name}' could be any of {', '.join(sorted(candidates))}; use the full name")
         if candidates:
@@ -61,3 +66,5 @@ class DeclaredNames:
             if full not in self.declared:
                 self.declared[full] = namespace, node
                 self._short.setdefault(str(node["name"]), []).append(full)
+                if kind != "SchemaDecl":
+                    self._facets[full] = node

@@ -115,9 +115,9 @@ class Program:
         """Full names of all workflows."""
         return [d.name for d in self.declarations.values() if d.kind == "WorkflowDecl"]
 
-    def full_name(self, name: str, namespace: str = "") -> str:
+    def full_name(self, name: str, namespace: str = "", *, mixin: bool = False) -> str:
         """The full name of a facet as seen from a namespace: declared, else built in, else the name itself."""
-        return self._names.full_name(name, namespace)
+        return self._names.full_name(name, namespace, mixin=mixin)
 
     def declaration(self, name: str) -> Declaration | None:
         """The declaration of that full (or unambiguous short) name, or None."""
