@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import TypeAlias
 
-from afl.language.ast.blocks import AndThenBlock, CatchClause, ForeachClause, RepeatClause, StepStmt
+from afl.language.ast.blocks import AndThenBlock, Block, CatchClause, ForeachClause, RepeatClause, StepStmt
 from afl.language.ast.declarations import (
     DocComment,
     EventFacetDecl,
@@ -16,12 +17,22 @@ from afl.language.ast.declarations import (
     TypeRef,
     WorkflowDecl,
 )
-from afl.language.ast.expressions import CallExpr, FunctionExpr, MixinCall, MixinSig, NamedArg, Reference
+from afl.language.ast.expressions import (
+    CallExpr,
+    Comprehension,
+    FunctionExpr,
+    MixinCall,
+    MixinSig,
+    NamedArg,
+    Reference,
+)
 from afl.language.ast.node import ASTNode, SourceLocation
 from afl.language.functions import FUNCTIONS
 from afl.language.names import CALLABLE, FACETS, PRELUDE_SOURCE, Symbol, prelude_text
 from afl.language.types import BUILTINS
 from afl.language_server.analysis import Analysis, children, walk
+
+Binder: TypeAlias = StepStmt | ForeachClause | RepeatClause | Comprehension
 
 
 @dataclass(frozen=True)
@@ -64,20 +75,31 @@ class Place:
                 return outer.sig.params
         return []
 
-    def steps(self) -> dict[str, StepStmt | ForeachClause | RepeatClause]:
-        """The steps and variables of the declaration; of several with one name, the nearest above."""
-        found: dict[str, StepStmt | ForeachClause | RepeatClause] = {}
+    def steps(self) -> dict[str, Binder]:
+        """The steps and variables of the declaration; of several with one name, the innermost that is seen here."""
+        found: dict[str, Binder] = {}
         if self.declaration is not None:
             for node in walk(self.declaration):
                 if isinstance(node, StepStmt):
                     found.setdefault(node.name, node)
                 elif isinstance(node, ForeachClause | RepeatClause):
                     found.setdefault(node.variable, node)
-        return found | {each.name: each for each in self._around() if isinstance(each, StepStmt)}
+        return found | dict(self._visible())
 
-    def _around(self) -> Iterator[ASTNode]:
-        for each in self.path:
-            yield from children(each)
+    def _visible(self) -> Iterator[tuple[str, Binder]]:
+        """The steps and variables of the blocks around the place, the innermost last."""
+        for outer, inner in zip(self.path, [*self.path[1:], None], strict=True):
+            match outer:
+                case Block():
+                    yield from ((each.name, each) for each in outer.steps if isinstance(each, StepStmt))
+                case AndThenBlock(foreach=ForeachClause() as clause) if inner is outer.block:
+                    yield clause.variable, clause
+                case AndThenBlock(repeat=RepeatClause() as clause) if inner is outer.block:
+                    yield clause.variable, clause
+                case RepeatClause() if inner is outer.until:
+                    yield outer.variable, outer
+                case Comprehension() if inner is not outer.iterable:
+                    yield outer.variable, outer
 
     def results(self, step: str) -> list[Parameter]:
         """What a step returns."""
@@ -92,7 +114,7 @@ def place_at(analysis: Analysis, line: int, column: int) -> Place:
     node: ASTNode | None = analysis.ast
     while node is not None:
         path.append(node)
-        node = next((each for each in children(node) if _contains(each, line, column)), None)
+        node = next((each for each in children(node) if _leads_to(each, line, column)), None)
     return Place(analysis, tuple(path))
 
 
@@ -187,6 +209,12 @@ def is_within(outer: ASTNode, inner: ASTNode) -> bool:
     """Whether a node stands inside another one of the same source."""
     at = inner.location
     return at is not None and _contains(outer, at.line, at.column)
+
+
+def _leads_to(node: ASTNode, line: int, column: int) -> bool:
+    """Whether a node or, as the condition of a repeat does behind its block, something of it stands there."""
+    behind = isinstance(node, RepeatClause) and _contains(node.until, line, column)
+    return behind or _contains(node, line, column)
 
 
 def _contains(node: ASTNode, line: int, column: int) -> bool:

@@ -112,6 +112,26 @@ BROKEN = {
         "REF_UNDEFINED_STEP",
         "Reference to undefined step 'b'",
     ),
+    "a step that a later one of the block hides": (
+        body('a = N(1) b = N(2) andThen { c = N(n = a.n) a = Ask(q = "x") }'),
+        "REF_UNDEFINED_STEP",
+        "Reference to undefined step 'a'",
+    ),
+    "a step that a later one of the block around hides": (
+        body("a = N(1) b = N(2) andThen { c = N(3) andThen { d = N(n = a.n) } a = N(4) }"),
+        "REF_UNDEFINED_STEP",
+        "Reference to undefined step 'a'",
+    ),
+    "a variable that a later step of the block hides": (
+        body("b = N(2) andThen foreach a in [1] { c = N(3) andThen { d = N(n = a) a = N(4) } }"),
+        "REF_UNDEFINED_STEP",
+        "Reference to undefined step 'a'",
+    ),
+    "the step itself, which hides another one": (
+        body("a = N(1) b = N(2) andThen { a = N(n = a.n) }"),
+        "REF_FORWARD_STEP",
+        "Step 'a' cannot reference step 'a' which is not defined before it",
+    ),
     "inside an expression": (
         body("a = N(n = 1 + b.n)"),
         "REF_UNDEFINED_STEP",

@@ -100,6 +100,36 @@ def test_what_a_name_means(mark: str, told: str, declared: int | None) -> None:
     assert (meaning.location and meaning.location.line) == declared
 
 
+HIDDEN = """facet N(n: Long)
+workflow W(xs: [Long]) => (all: [Long]) andThen {
+    x = N(1)
+    a = N(2) andThen foreach x in [x.n + 1] {
+        b = N(x + 2)
+    }
+    c = N(3) andThen {
+        x = N(4)
+        d = N(x.n + 3)
+    }
+    e = N(4) andThen repeat x limit x.n + 4 {
+        f = N(x.n + 5)
+    } until x.n > 6
+    yield W(all = [x + 7 for x in [x.n + 8]])
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("mark", "line"),
+    [("x|.n + 1", 3), ("x| + 2", 4), ("x|.n + 3", 8), ("x|.n + 4", 3), ("x|.n + 5", 11), ("x|.n > 6", 11),
+     ("x| + 7", 14), ("x|.n + 8", 3)],
+)  # fmt: skip
+def test_a_name_means_the_innermost_step_or_variable(mark: str, line: int) -> None:
+    meaning = meaning_at(of(HIDDEN), *position(HIDDEN, mark))
+    assert meaning is not None
+    assert meaning.location is not None
+    assert meaning.location.line == line
+
+
 def test_a_mixin_is_never_a_schema() -> None:
     text = NEWS.replace("uses shared", "schema Retry { times: Int }")
     meaning = meaning_at(of(text), *position(text, "with Re|try"))

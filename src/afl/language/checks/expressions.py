@@ -242,7 +242,7 @@ class Expressions:
         if name == scope.current:
             message = f"Step '{name}' cannot reference step '{name}' which is not defined before it"
             self._context.error(node, "REF_FORWARD_STEP", message, "a step cannot use its own result")
-        elif scope.is_sibling(name):
+        elif scope.later_line(name) is None and scope.is_sibling(name):
             message = (
                 f"Cross-block step reference: '{name}' is defined in a sibling andThen block and cannot be "
                 "referenced here. Sibling blocks run side by side."
@@ -259,8 +259,9 @@ class Expressions:
     def _undefined_fix(self, name: str, scope: Scope) -> str | None:
         if name in scope.repeated:
             return f"'until' sees no steps of the block: yield the value, and read it from '{scope.repeat}'"
-        if name in scope.later:
-            return f"it is defined later, at line {scope.later[name]}; move it up"
+        line = scope.later_line(name)
+        if line is not None:
+            return f"it is defined later, at line {line}; move it up"
         if scope.inputs is not None and name in scope.inputs:
             return f"write '$.{name}' for the parameter"
         if name in _CONSTANTS:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from afl.language.names import Symbol
@@ -57,12 +57,24 @@ class Scope:
     repeated: frozenset[str] = frozenset()
 
     def find(self, name: str) -> Binding | None:
-        scope: Scope | None = self
-        while scope is not None:
+        """What the name means: in a block that has a step of that name, nothing else, even before the step."""
+        for scope in self._outward():
             if name in scope.bindings:
                 return scope.bindings[name]
-            scope = scope.parent
+            if name in scope.later:
+                return None
         return None
+
+    def later_line(self, name: str) -> int | None:
+        """The line of the step of that name that is still to come, here or in a block around this one."""
+        return next((scope.later[name] for scope in self._outward() if name in scope.later), None)
+
+    def _outward(self) -> Iterator[Scope]:
+        """This block, and those around it."""
+        scope: Scope | None = self
+        while scope is not None:
+            yield scope
+            scope = scope.parent
 
     def known(self) -> set[str]:
         """Every visible step and variable, for suggestions."""
@@ -79,18 +91,8 @@ class Scope:
 
     def has_input(self, name: str) -> bool:
         """Whether `$.name` is a parameter here or in a block around this one."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in (scope.inputs or ()):
-                return True
-            scope = scope.parent
-        return False
+        return any(name in (scope.inputs or ()) for scope in self._outward())
 
     def is_sibling(self, name: str) -> bool:
         """Whether the name is a step of a block beside this one, or beside one around it."""
-        scope: Scope | None = self
-        while scope is not None:
-            if name in scope.siblings and name not in scope.steps:
-                return True
-            scope = scope.parent
-        return False
+        return any(name in scope.siblings and name not in scope.steps for scope in self._outward())

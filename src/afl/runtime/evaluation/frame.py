@@ -133,9 +133,14 @@ class Frame:
         """Whether this is an element of a foreach or an iteration of a repeat: only those know the variable."""
         return self.graph.variable is not None and paths.key(self.id).startswith("#")
 
+    @property
+    def _is_head(self) -> bool:
+        """Whether this is the foreach or repeat itself: its list, limit and condition see no steps of its block."""
+        return self.graph.variable is not None and not self._is_element
+
     def lookup(self, name: str, attribute: str | None) -> Any:
         """The value of `name.attribute` (or of bare `name`) as seen from this block."""
-        if name in self.graph.by_key:
+        if name in self.graph.by_key and not self._is_head:
             return self._of_step(self._context.step(paths.child(self.id, name)), name, attribute)
         if name == self.graph.variable and self._is_element:
             value = self.loop_value()

@@ -165,8 +165,9 @@ class GraphBuilder:
         graph.variable = repeat["variable"]
         graph.until = compile_expression(repeat["until"])
         graph.limit = compile_expression(repeat["limit"]) if "limit" in repeat else None
-        graph.outer.update(path[0] for path in references([repeat["until"], repeat.get("limit")]) if path)
+        graph.outer.update(path[0] for path in references(repeat["until"]) if path)
         graph.outer.discard(repeat["variable"])
+        graph.outer.update(path[0] for path in references(repeat.get("limit")) if path)
 
     def catch(self, ast: dict[str, Any] | None, owners: Sequence[Names]) -> DependencyGraph | None:
         """The graph of a catch clause, if there is one."""
