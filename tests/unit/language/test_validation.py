@@ -300,6 +300,11 @@ BROKEN = {
         "IMPLICIT_UNKNOWN_PARAM",
         "Implicit 'i' passes unknown parameter 'm' to facet 'N'",
     ),
+    "two implicits for one argument": (
+        "implicit i = N(1)\nnamespace a { implicit i = N(n = 2) }",
+        "IMPLICIT_AMBIGUOUS",
+        "Implicit 'i' supplies 'n' of facet 'N', and so does implicit 'i' at line 9",
+    ),
     "implicit target": ("implicit i = Nope()", "REF_UNKNOWN_FACET", "Unknown facet 'Nope'"),
     "implicit type": (
         'implicit i = N(n = "x")',
@@ -487,6 +492,8 @@ ACCEPTED = {
     "lists of schemas": body("n = N($.us[0].age) g = Greet($.us[1])", "us: [User]"),
     "call mixins supply arguments": body("a = N() with N(n = 1) b = N(a.n)"),
     "implicits supply arguments": "implicit i = N(1) " + body("a = N()"),
+    "several implicits supply one each": "facet P(x: Int, y: Int) implicit i = P(1) implicit j = P(y = 2) "
+    + body("a = P()"),
     "mixin alias of a call": body("a = N(1) with Opt(1) as m b = Opt(a.m.x)"),
     "mixin alias of a signature": "facet A() => (y: Json) with Two(1) as m "
     'andThen { yield A(y = $.m.r) yield m(r = "a") }',

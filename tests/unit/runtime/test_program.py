@@ -176,10 +176,11 @@ workflow W() andThen {
     assert list(bodies["b"][0].by_key) == ["inline"]
 
 
-def test_implicits_supply_arguments_the_first_wins() -> None:
-    source = NUMBER + "implicit one = N(n = 1)\nimplicit two = N(n = 2)"
+def test_all_implicits_of_a_facet_supply_arguments() -> None:
+    source = "facet F(x: Long, y: Long) implicit one = F(x = 1) namespace other { implicit two = F(y = 2) }"
     program = Program({"program": compiled(source)})
-    assert [(name, value(constant_context({}))) for name, value in program.supplied("N")] == [("n", 1)]
+    supplied = [(name, value(constant_context({}))) for name, value in program.supplied("F")]
+    assert sorted(supplied) == [("x", 1), ("y", 2)]
     assert program.supplied("Other") == ()
 
 

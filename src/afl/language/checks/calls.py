@@ -49,8 +49,8 @@ class Calls:
             self.infer_all(call.args, scope)
             return None, None
         self._check_kind(call, symbol)
-        implied = self._context.implied.get(symbol.full_name, set())
-        self.check_arguments(call, symbol, scope, extra.keys() | implied)
+        implied = self._context.implied.get(symbol.full_name, {})
+        self.check_arguments(call, symbol, scope, extra.keys() | implied.keys())
         if symbol.is_built_in:
             self.policies.check_built_in(call, symbol)
         attributes = self._context.signatures.attributes(symbol)

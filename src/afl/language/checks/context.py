@@ -75,15 +75,16 @@ class Context:
         for block in self.program.namespaces:
             yield from ((block.name, one) for one in block.implicits)
 
-    def _implied(self) -> dict[str, set[str]]:
-        """The arguments that implicits supply, by the full name of the facet."""
-        implied: dict[str, set[str]] = {}
+    def _implied(self) -> dict[str, dict[str, tuple[str, ImplicitDecl]]]:
+        """By facet, the arguments that implicits supply, each with the first that does and its namespace."""
+        implied: dict[str, dict[str, tuple[str, ImplicitDecl]]] = {}
         for namespace, implicit in self.implicits():
             symbol = self.names.symbol(implicit.call.name, namespace)
             if symbol is not None:
                 first = next((param.name for param in symbol.params), "")
-                names = (arg.name or first for arg in implicit.call.args)
-                implied.setdefault(symbol.full_name, set()).update(names)
+                supplied = implied.setdefault(symbol.full_name, {})
+                for arg in implicit.call.args:
+                    supplied.setdefault(arg.name or first, (namespace, implicit))
         return implied
 
 

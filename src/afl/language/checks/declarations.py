@@ -244,7 +244,30 @@ class Declarations:
                     arg, "IMPLICIT_UNKNOWN_PARAM", message, self._context.suggest(arg.name, lambda: slots)
                 )
         known = [arg for arg in call.args if not arg.name or arg.name in slots]
-        self._blocks.calls.bind(known, Receiver(f"facet '{call.name}'"), slots, scope)
+        bound = self._blocks.calls.bind(known, Receiver(f"facet '{call.name}'"), slots, scope)
+        self._check_ambiguous(implicit, namespace, symbol, bound)
+
+    def _check_ambiguous(
+        self, implicit: ImplicitDecl, namespace: str, symbol: Symbol, names: Iterable[str]
+    ) -> None:
+        """One implicit supplies an argument; two of one name in a namespace are reported as duplicates."""
+        for name in names:
+            where, first = self._context.implied[symbol.full_name][name]
+            if (where, first.name) != (namespace, implicit.name):
+                message = (
+                    f"Implicit '{implicit.name}' supplies '{name}' of facet '{implicit.call.name}', "
+                    f"and so does implicit '{first.name}'{_elsewhere(first, implicit)}"
+                )
+                self._context.error(implicit, "IMPLICIT_AMBIGUOUS", message, "leave it out in one of them")
+
+
+def _elsewhere(node: ASTNode, seen_from: ASTNode) -> str:
+    """The place of another node: its line, and its source if that is not the same."""
+    here, there = seen_from.location, node.location
+    if there is None:
+        return ""
+    of = f" of {there.source_id}" if here is not None and here.source_id != there.source_id else ""
+    return f" at line {there.line}{of}"
 
 
 def _placeholders(text: str) -> Iterator[str]:

@@ -125,14 +125,14 @@ class Program:
         return found if found is not None else self.declarations.get(self.full_name(name))
 
     def supplied(self, target: str) -> tuple[tuple[str, Evaluate], ...]:
-        """Arguments that implicits supply to a facet; the first implicit for it wins."""
+        """Arguments that implicits supply to a facet."""
         if target not in self._supplied:
-            calls = (
-                call
+            self._supplied[target] = bind(
+                arg
                 for namespace, call in self._names.implicits
                 if self.full_name(call.get("target", ""), namespace) == target
+                for arg in call.get("args") or ()
             )
-            self._supplied[target] = bind(next(calls, {}).get("args"))
         return self._supplied[target]
 
     def place(self, path: str) -> Place:
