@@ -316,6 +316,21 @@ BROKEN = {
         "SCHEMA_INSTANTIATION_NO_MIXINS",
         "Schema instantiation 'User' cannot have mixins",
     ),
+    "a mixin's value that does not fit the parameter it supplies": (
+        "facet T(n: String) " + body('a = N() with T("x")'),
+        "ARG_TYPE",
+        "Argument 'n' of facet 'N' must be Long, got String",
+    ),
+    "alias of a call like a parameter": (
+        body("a = N(1) with Opt(1) as n"),
+        "MIXIN_ALIAS_NAME_CONFLICT",
+        "Mixin alias 'n' conflicts with a parameter",
+    ),
+    "alias of a call like one of the signature": (
+        "facet A() with Opt(1) as m " + body("a = A() with Opt(2) as m"),
+        "MIXIN_ALIAS_NAME_CONFLICT",
+        "Mixin alias 'm' conflicts with a parameter",
+    ),
     "alias like a parameter": (
         "facet A(m: Int) with Opt() as m",
         "MIXIN_ALIAS_NAME_CONFLICT",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from afl.kernel.near_names import some
 from afl.language.ast.blocks import Block, YieldStmt
 from afl.language.ast.expressions import CallExpr, MixinCall, MixinSig, NamedArg
+from afl.language.ast.node import ASTNode
 from afl.language.checks.context import Context
 from afl.language.checks.expressions import Expressions
 from afl.language.checks.policies import Policies
@@ -40,23 +41,36 @@ class Calls:
     def check(self, call: CallExpr, scope: Scope) -> tuple[Symbol | None, Mapping[str, Type] | None]:
         """The called symbol and the attributes the step will have."""
         symbol = self._context.find(call, call.name, scope.namespace)
-        extra: dict[str, Type] = {}
         as_run = self.policies.child_run(call, scope.namespace) is not None
-        for mixin in call.mixins:
-            extra |= self.check_mixin(mixin, scope, symbol, as_run=as_run)
+        mixed = [self.check_mixin(mixin, scope, symbol, as_run=as_run) for mixin in call.mixins]
+        extra = {name: kind for types in reversed(mixed) for name, kind in types.items()}
         self.policies.check_exclusive(call.mixins, scope.namespace)
         if symbol is None:
             self.infer_all(call.args, scope)
             return None, None
         self._check_kind(call, symbol)
         implied = self._context.implied.get(symbol.full_name, {})
-        self.check_arguments(call, symbol, scope, extra.keys() | implied.keys())
+        bound = self.check_arguments(call, symbol, scope, extra.keys() | implied.keys())
+        self._check_mixed(call, symbol, mixed, bound)
         if symbol.is_built_in:
             self.policies.check_built_in(call, symbol)
         attributes = self._context.signatures.attributes(symbol)
         if attributes is None or not extra:
             return symbol, attributes
         return symbol, {**extra, **attributes}
+
+    def _check_mixed(
+        self, call: CallExpr, symbol: Symbol, mixed: list[dict[str, Type]], bound: Collection[str]
+    ) -> None:
+        """What a mixin supplies in place of an argument fits like one; its alias is no other name of the step."""
+        signatures = self._context.signatures
+        slots, seen = signatures.params(symbol), set(bound)
+        for mixin, types in zip(call.mixins, mixed, strict=True):
+            for name in sorted(types.keys() & slots.keys() - seen - {mixin.alias}):
+                self._check_type(mixin, name, types[name], slots[name].type, _receiver(call, symbol))
+            seen |= types.keys()
+        taken = (slots, signatures.returns(symbol), signatures.aliases(symbol))
+        check_aliases(self._context, call.mixins, [name for names in taken for name in names])
 
     def _check_kind(self, call: CallExpr, symbol: Symbol) -> None:
         if symbol.is_policy:
@@ -92,7 +106,7 @@ class Calls:
     ) -> dict[str, Type]:
         """The types by parameter name; arguments that are unknown, double, unfit or missing are reported."""
         slots = self._context.signatures.params(symbol)
-        receiver = Receiver(f"{'schema' if symbol.kind == SCHEMA else 'facet'} '{call.name}'")
+        receiver = _receiver(call, symbol)
         bound = self.bind(call.args, receiver, slots, scope)
         for slot in self._context.signatures.required(symbol):
             if slot.name not in bound and slot.name not in supplied:
@@ -139,7 +153,7 @@ class Calls:
         fix = self._context.suggest(name, lambda: slots) or _signature(receiver, slots)
         self._context.error(arg, f"{receiver.rule}_UNKNOWN", message, fix)
 
-    def _check_type(self, arg: NamedArg, name: str, kind: Type, wanted: Type, receiver: Receiver) -> None:
+    def _check_type(self, arg: ASTNode, name: str, kind: Type, wanted: Type, receiver: Receiver) -> None:
         what = f"{receiver.word.capitalize()} '{name}' of {receiver.owner}"
         if wanted.is_facet and wanted.symbol is not None and kind.is_facet and kind.symbol is not None:
             if not self._context.signatures.mixes_in(kind.symbol, wanted.symbol):
@@ -149,6 +163,22 @@ class Calls:
             self._expressions.refuse_step(arg, kind, f"{what} takes a value")
         elif not assignable(kind, wanted):
             self._context.error(arg, f"{receiver.rule}_TYPE", f"{what} must be {wanted}, got {kind}")
+
+
+def check_aliases(context: Context, mixins: Iterable[MixinSig | MixinCall], taken: Iterable[str]) -> None:
+    """An alias is read like a parameter, so it may not be called like one."""
+    used = set(taken)
+    for mixin in mixins:
+        if mixin.alias is None:
+            continue
+        if mixin.alias in used:
+            message = f"Mixin alias '{mixin.alias}' conflicts with a parameter, return or other alias"
+            context.error(mixin, "MIXIN_ALIAS_NAME_CONFLICT", message)
+        used.add(mixin.alias)
+
+
+def _receiver(call: CallExpr | MixinSig | MixinCall, symbol: Symbol) -> Receiver:
+    return Receiver(f"{'schema' if symbol.kind == SCHEMA else 'facet'} '{call.name}'")
 
 
 def _signature(receiver: Receiver, slots: Mapping[str, Slot]) -> str:

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator
 from afl.kernel.near_names import some
 from afl.language.ast.blocks import PromptBlock, StepStmt, clauses
 from afl.language.ast.declarations import ArrayType, ImplicitDecl, Namespace, Parameter, SchemaDecl, TypeExpr
-from afl.language.ast.expressions import MixinSig
 from afl.language.ast.node import ASTNode
 from afl.language.checks.blocks import CAUGHT, Blocks
-from afl.language.checks.calls import Receiver
+from afl.language.checks.calls import Receiver, check_aliases
 from afl.language.checks.context import Context
 from afl.language.checks.scopes import Scope
 from afl.language.names import EVENT_FACET, FACET, FACETS, PRELUDE_NAMESPACE, SCHEMA, WORKFLOW, Symbol
@@ -50,18 +49,6 @@ def _report(context: Context, kind: str, name: str, node: ASTNode, previous: AST
     line = previous.location.line if previous.location is not None else None
     message = f"Duplicate {kind} name '{name}' (previously defined at line {line})"
     context.error(node, "DUPLICATE_NAME", message)
-
-
-def check_aliases(context: Context, mixins: Iterable[MixinSig], taken: Iterable[str]) -> None:
-    """An alias is read like a parameter, so it may not be called like one."""
-    used = set(taken)
-    for mixin in mixins:
-        if mixin.alias is None:
-            continue
-        if mixin.alias in used:
-            message = f"Mixin alias '{mixin.alias}' conflicts with a parameter, return or other alias"
-            context.error(mixin, "MIXIN_ALIAS_NAME_CONFLICT", message)
-        used.add(mixin.alias)
 
 
 _PLACEHOLDER = re.compile(r"\{\{|\}\}|\{([A-Za-z_][A-Za-z0-9_]*)(?:\.[A-Za-z0-9_.]*)?\}")
