@@ -111,6 +111,7 @@ class Consumer:
             await self._give_back(dict(self._working))
         finally:
             await cancel_and_wait(self._loops[1:])
+            self._threads.shutdown(wait=False)
         if receiver is not None and not receiver.cancelled() and (error := receiver.exception()) is not None:
             raise error
 

@@ -139,7 +139,7 @@ def test_a_document_over_the_limit_is_refused(store: MongoStore) -> None:
     with pytest.raises(PayloadError, match="MongoDB"):
         store.save_step(step)
     with pytest.raises(
-        PayloadError, match="the document s is over MongoDB's limit of 16 MiB: .*; keep large values"
+        PayloadError, match=r"the document s is over MongoDB's limit of 16 MiB: .*; keep large values"
     ):
         store.commit(IterationChanges(updated_steps=[step]))
     found = store.get_step(StepId("s"))
@@ -166,7 +166,7 @@ def test_more_than_a_transaction_holds_is_refused_and_not_tried_again(
         raise error
 
     with pytest.raises(
-        PayloadError, match="too large for a transaction of MongoDB: .*; keep large values elsewhere"
+        PayloadError, match=r"too large for a transaction of MongoDB: .*; keep large values elsewhere"
     ):
         store.connection.transaction(too_much)
 
