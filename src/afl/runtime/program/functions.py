@@ -11,7 +11,7 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from afl.runtime.program.operators import contains, in_range, is_number, text_of, type_name
+from afl.runtime.program.operators import contains, in_range, is_int64, is_number, text_of, type_name
 
 MOST_ELEMENTS = 100_000
 MOST_CHARACTERS = 8 * 1024 * 1024
@@ -24,6 +24,8 @@ _UNITS = {
     "weeks": timedelta(weeks=1),
 }
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_WHOLE = re.compile(r"([+-]?)0*([0-9]+)")
+_MOST_DIGITS = 19  # of 64 bits
 _FIELD = re.compile(r"\{\{|\}\}|\{(\d*)(?::(\d{0,3}(?:\.\d{1,2})?[df%]?))?\}|[{}]")
 
 
@@ -119,14 +121,18 @@ def _formatted(value: Any, spec: str | None) -> str:
 
 def _parsed_number(text: Any) -> float | int:
     written = _text(text).strip()
-    try:
-        if not _NUMBER.fullmatch(written):
-            raise ValueError
-        number = int(written) if re.fullmatch(r"[+-]?\d{1,19}", written) else float(written)
-        in_range(number)
-    except ValueError:
-        raise ValueError(f"{written[:40]!r} is not a number") from None
-    return number
+    if not _NUMBER.fullmatch(written):
+        raise ValueError(f"{written[:40]!r} is not a number")
+    whole = _WHOLE.fullmatch(written)
+    if whole is None:
+        number = float(written)
+        if math.isinf(number):
+            raise ValueError(f"{written[:40]!r} is too large for a Double")
+        return number
+    sign, digits = whole.groups()
+    if len(digits) > _MOST_DIGITS or not is_int64(int(f"{sign}{digits}")):
+        raise ValueError(f"{written[:40]!r} does not fit a 64-bit integer; 1e20 is a Double")
+    return int(f"{sign}{digits}")
 
 
 def _range(start: Any, end: Any = None, step: Any = 1) -> list[int]:
