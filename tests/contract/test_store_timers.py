@@ -102,6 +102,7 @@ def test_a_time_in_the_future_is_kept_exactly(store: PersistenceAPI) -> None:
         ("At", {"time": "soon"}, "BadTimer", "'soon' is not a time"),
         ("Named", {"key": " "}, "BadName", "expected 1 to 200 characters"),
         ("Named", {"key": "n" * 201}, "BadName", "expected 1 to 200 characters"),
+        ("Named", {"key": "a\nb"}, "BadName", "no control characters among them"),
     ],
 )
 def test_a_bad_value_fails_the_step_and_leaves_no_task(

@@ -159,7 +159,7 @@ class Evaluator:
             state=RunnerState.CREATED,
             runner_id=runner_id,
             flow_id=flow_id,
-            task_list=task_list,
+            task_list=check_name(task_list, "the task list"),
             inputs=check_inputs(program, inputs or {}),
             created=wall_ms(),
             name=check_name(name, "the run's name") if name else "",

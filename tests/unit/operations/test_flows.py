@@ -34,6 +34,15 @@ def test_flows_are_listed_newest_first_with_their_runs(store: MemoryStore) -> No
     assert store.find_runs(RunFilter(limit=1))[0].flow_id == ""
 
 
+@pytest.mark.parametrize("name", ["a\nb", "\0", "\x1b[2J", "x" * 513])
+def test_a_name_that_would_break_a_list_is_refused(store: MemoryStore, name: str) -> None:
+    with pytest.raises(InputError, match="the name of the source is .*no control characters"):
+        publish_source(store, CHAIN, name=name)
+    with pytest.raises(InputError, match="the task list is .*no control characters"):
+        submit(store, program_of(CHAIN), {"n": 3}, task_list=name)
+    assert list_flows(store).flows == []
+
+
 def test_a_page_of_flows_leads_to_the_next(store: MemoryStore) -> None:
     for number in range(5):
         publish_source(store, CHAIN, name=f"flow-{number}")

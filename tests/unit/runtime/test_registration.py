@@ -7,7 +7,7 @@ import socket
 import pytest
 from support.agents import LONG, Recorder, server_of
 
-from afl.kernel.errors import StoreUnavailable
+from afl.kernel.errors import InputError, StoreUnavailable
 from afl.runtime.entities import HandledCount, ServerDefinition, ServerState
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.runner.registration import Registration, describe_server
@@ -32,6 +32,14 @@ def test_a_server_before_it_registers() -> None:
         topics=["a.F"],
         state=ServerState.STARTUP,
     )
+
+
+@pytest.mark.parametrize("word", ["group", "service", "name"])
+@pytest.mark.parametrize("wrong", ["a\nb", "\x1b[2J", "x" * 513])
+def test_a_name_that_would_break_a_list_is_refused(word: str, wrong: str) -> None:
+    names = {"group": "g", "service": "svc", "name": "n1", word: wrong}
+    with pytest.raises(InputError, match="no control characters"):
+        describe_server("s1", handlers=[], topics=[], **names)
 
 
 def test_startup_running_and_shutdown_are_stored_one_after_the_other(store: MemoryStore) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
+from afl.kernel.bounds import check_name
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import InputError, NotFoundError
 from afl.kernel.ids import random_id
@@ -113,6 +114,8 @@ def publish_source(
     name: Annotated[SourceName, about("The name to keep it under; that of its first workflow.")] = "",
 ) -> Published:
     """Keep a source in the store, so that its workflows can be started by name. One of that name is replaced."""
+    if name:
+        check_name(name, "the name of the source")
     known = Program({"program": compile_sources(from_text(source, name or "<source>")).program}).workflows()
     if not known:
         raise InputError("the source declares no workflow; there is nothing to publish")

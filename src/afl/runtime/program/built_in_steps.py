@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from afl.kernel.bounds import check_tags
+from afl.kernel.bounds import check_tags, is_name
 from afl.kernel.errors import InputError
 from afl.language.timers import MAX_SLEEP_MS, time_problem
 from afl.runtime.entities import TaskDefinition, TaskHold
@@ -28,9 +28,11 @@ def set_timer(task: TaskDefinition) -> None:
 def published_name(params: Mapping[str, Any]) -> str:
     """The name under which a value is published; StepFailure (BadName) for one that cannot be."""
     name = params["name"]
-    if not isinstance(name, str) or not name.strip() or len(name) > MAX_PUBLISHED_NAME:
+    if not isinstance(name, str) or not name.strip() or len(name) > MAX_PUBLISHED_NAME or not is_name(name):
         raise StepFailure(
-            f"{PUBLISH}: the name is {name!r}; expected 1 to {MAX_PUBLISHED_NAME} characters", "BadName"
+            f"{PUBLISH}: the name is {name!r:.80}; expected 1 to {MAX_PUBLISHED_NAME} characters, no control "
+            "characters among them",
+            "BadName",
         )
     return name
 

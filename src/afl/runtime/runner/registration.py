@@ -7,6 +7,7 @@ import socket
 import threading
 from collections.abc import Iterable
 
+from afl.kernel.bounds import check_name
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.presence import Life
@@ -133,9 +134,9 @@ def describe_server(
     """A server record that is not registered yet."""
     return ServerDefinition(
         uuid=uuid,
-        server_group=group,
-        service_name=service,
-        server_name=name or socket.gethostname(),
+        server_group=check_name(group, "the group of the server"),
+        service_name=check_name(service, "the name of the service"),
+        server_name=check_name(name or socket.gethostname(), "the name of the server"),
         handlers=list(handlers),
         topics=list(topics),
     )
