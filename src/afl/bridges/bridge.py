@@ -13,8 +13,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
-import msgspec
-
 from afl.kernel import codec
 from afl.kernel.errors import AgentFlowError
 from afl.runtime.entities import TaskDefinition
@@ -115,7 +113,7 @@ class Bridge(ABC):
 BridgeFactory = Callable[[Host], "Bridge"]
 
 
-_WHOLE = re.compile(r"[+-]?[0-9]+")
+_WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
 _TRUTHS = {"true": True, "false": False}
 
 
@@ -155,7 +153,5 @@ def _read(text: str, kind: TypeSpec) -> Any:
         return int(plain) if _WHOLE.fullmatch(plain) else text
     if kind == "Boolean":
         return _TRUTHS.get(plain.lower(), text)
-    try:
-        return codec.decode(plain)
-    except msgspec.DecodeError:
-        return text
+    value = codec.value_of(plain)
+    return text if value == plain else value

@@ -12,8 +12,6 @@ import logging
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-
 from afl.bridges.bridge import Bridge, ExternalTask, Host, NotReady, Outcome, Refused, declared_values
 from afl.fleet.client import AsyncClient
 from afl.fleet.errors import PrincipalAway, PrincipalFailed, RequestRefused
@@ -217,8 +215,5 @@ def _printed(lines: Sequence[LogLine]) -> dict[str, Any]:
     """The last line of standard output, if it is a JSON object."""
     said = whole_lines(line.payload for line in lines if line.level == Level.INFO)
     text = said[-1] if said else ""
-    try:
-        value = codec.decode(text) if text.startswith("{") else {}
-    except msgspec.DecodeError:
-        return {}
+    value = codec.value_of(text)
     return value if isinstance(value, dict) else {}

@@ -7,6 +7,7 @@ Dataclasses and pydantic models encode to maps, paths to texts, and `decode_as` 
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Callable, Iterable
 from pathlib import PurePath
@@ -141,6 +142,27 @@ def encode_canonical(value: Any) -> bytes:
 def decode(text: str | bytes) -> Any:
     """The value of JSON text written by `encode`."""
     return _decode(text)
+
+
+def value_of(text: str) -> Any:
+    """The value of a text that somebody else wrote, if JSON has it; else the text itself.
+
+    So a text with two equal keys, of which one would be lost, with NaN or half a character stays one.
+    """
+    try:
+        value = _decode(text)
+        if isinstance(value, (dict, list)):
+            json.loads(text, object_pairs_hook=_without_equal_keys)
+    except (ValueError, RecursionError):
+        return text
+    return value
+
+
+def _without_equal_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key stands twice in a map")
+    return found
 
 
 def decode_map(text: str | bytes) -> dict[str, Any]:

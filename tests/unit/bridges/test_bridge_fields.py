@@ -40,6 +40,12 @@ def external(name: str) -> ExternalTask:
         ("place", '{"name": "Skye"}', {"name": "Skye"}),
         ("list", "[1, 2]", [1, 2]),
         ("list", "1, 2", "1, 2"),
+        ("list", "[" * 5000 + "]" * 5000, "[" * 5000 + "]" * 5000),
+        ("list", "[NaN]", "[NaN]"),
+        ("place", '{"name": "\\ud800"}', '{"name": "\\ud800"}'),
+        ("place", '{"name": "a", "name": "b"}', '{"name": "a", "name": "b"}'),
+        ("place", "\ud800", "\ud800"),
+        ("n", "1" * 5000, "1" * 5000),
     ],
 )
 def test_text_as_values(field: str, text: str, value: Any) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from afl.kernel.codec import decode, encode, plain_data
+from afl.kernel.codec import decode, encode, plain_data, value_of
 from afl.kernel.errors import PayloadError
 
 
@@ -67,6 +67,30 @@ def test_two_keys_that_are_one_text_in_json_are_refused_with_their_place(keys: A
 
 def test_plain_data_is_what_is_read_from_a_store() -> None:
     assert plain_data({1: (Item(None), {2.5: 10**30})}) == {"1": [{"price": None}, {"2.5": 10**30}]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "so",
+        "",
+        "NaN",
+        "[-Infinity]",
+        "1e999",
+        "1" * 5000,
+        '"\\ud800"',
+        '"\ud800"',
+        '[{"a": 1, "a": 2}]',
+        "[" * 5000 + "]" * 5000,
+    ],
+    ids=["word", "empty", "nan", "infinity", "large", "digits", "half", "surrogate", "twice", "deep"],
+)
+def test_a_text_that_json_does_not_have_stays_a_text(text: str) -> None:
+    assert value_of(text) == text
+
+
+def test_a_text_that_is_json_is_its_value() -> None:
+    assert value_of(' {"a": [1, null, "b"], "b": {"a": 2.5}}') == {"a": [1, None, "b"], "b": {"a": 2.5}}
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:

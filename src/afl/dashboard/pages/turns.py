@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-import msgspec
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
@@ -20,6 +19,7 @@ from afl.dashboard.pages.tasks import skipped
 from afl.dashboard.rendering import flash_redirect, fragment, page
 from afl.dashboard.turn_streams import stream_words
 from afl.dashboard.wording import segment
+from afl.kernel import codec
 from afl.kernel.errors import InputError
 from afl.operations.search import search_turns
 from afl.operations.turn import turn_reasons, turn_view, turns
@@ -89,10 +89,7 @@ def _call(card: CardView, result: CardView | None) -> Entry:
 
 def _data(text: str) -> Any:
     """Text that is JSON as data, and other text as it is."""
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return text
+    return codec.value_of(text)
 
 
 TURNS = Part(

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from afl.kernel import codec
 from afl.kernel.errors import InputError
 from afl.models import Tool
@@ -108,7 +106,4 @@ def _read(value: Any, schema: Mapping[str, Any]) -> Any:
     """Text as the JSON that it may be, where the schema wants anything but text."""
     if not isinstance(value, str) or ("$ref" not in schema and schema.get("type", "string") == "string"):
         return value
-    try:
-        return codec.decode(value)
-    except msgspec.DecodeError:
-        return value
+    return codec.value_of(value)
