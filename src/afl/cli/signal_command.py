@@ -68,7 +68,7 @@ def _object(text: str | None) -> dict[str, Any] | None:
         return None
     try:
         found = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:  # also of an argument that is not UTF-8
         raise typer.BadParameter(f"--value is not JSON: {error}") from error
     if not isinstance(found, dict):
         raise typer.BadParameter("--value is an object of return values by name: '{\"amount\": 12.5}'")

@@ -18,9 +18,16 @@ import msgspec
 from afl.kernel.errors import PayloadError
 
 T = TypeVar("T")
+# For classes derived from them, such as those of numpy.
+_BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (str, str.__str__),
+    (int, int.__int__),
+    (float, float.__float__),
+)
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
 _MOST_LEVELS = 20  # that the place of a fault is looked for; a value may hold itself
+_TOO_DEEP = "it holds itself, or lists and maps are nested too deeply in it"
 _NO_JSON = (TypeError, OverflowError, ValueError, RecursionError)
 
 
@@ -30,6 +37,11 @@ def plain(value: Any) -> Any:
         return value.model_dump(mode="json")
     if isinstance(value, PurePath):
         return str(value)
+    if value is None or isinstance(value, bool):  # msgspec knows the values
+        raise TypeError(f"{value} is no key of a map in JSON; use a text")
+    for kind, base in _BASES:
+        if isinstance(value, kind):
+            return base(value)
     raise TypeError(f"a value of type {type(value).__name__} has no JSON form; use its fields, or a text")
 
 
@@ -49,6 +61,8 @@ def encode(value: Any, *, what: str = "value", limit: int | None = None) -> str:
     """JSON text of a value; PayloadError names `what` when it is not plain data or over the limit."""
     try:
         data = _encode(value)
+    except RecursionError as error:
+        raise PayloadError(f"{what} is not plain JSON data: {_TOO_DEEP}") from error
     except _NO_JSON as error:
         raise PayloadError(f"{what} is not plain JSON data: {_place(value, _has_no_json)}{error}") from error
     if b"null" in data and not _is_finite(value):
@@ -68,7 +82,7 @@ def plain_data(value: Any, *, what: str = "value", limit: int | None = None) -> 
         data = _decode(text)
         is_whole = _encode(data).decode() == text
     except RecursionError as error:
-        raise PayloadError(f"{what} is not plain JSON data: {error}") from error
+        raise PayloadError(f"{what} is not plain JSON data: {_TOO_DEEP}") from error
     if not is_whole:
         place = _place(value, _loses_keys)
         raise PayloadError(

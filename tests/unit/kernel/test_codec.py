@@ -24,6 +24,18 @@ class Order(BaseModel):
     items: list[float]
 
 
+class Word(str):
+    """As numpy and parsers of HTML have."""
+
+
+class Count(int):
+    """A number of things."""
+
+
+class Share(float):
+    """As float64 of numpy is."""
+
+
 class Color(Enum):
     RED = "red"
 
@@ -41,6 +53,13 @@ class Color(Enum):
         pytest.param([Order(items=[nan])], "at [0]: it holds NaN or an infinity", id="model"),
         pytest.param({"a": {"b": object()}}, "at a.b: a value of type object has no JSON form", id="object"),
         pytest.param(Item({(1, 2): 3}), "at price: a value of type tuple has no JSON form", id="key"),
+        pytest.param(
+            {"a": {True: 1}}, "at a: True is no key of a map in JSON; use a text", id="true as a key"
+        ),
+        pytest.param(
+            {"a": {None: 1}}, "at a: None is no key of a map in JSON; use a text", id="null as a key"
+        ),
+        pytest.param([Share(nan)], "at [0]: it holds NaN or an infinity", id="a kind of float"),
         pytest.param({"name": "\ud800"}, "at name: 'utf-8' codec can't encode", id="surrogate"),
     ],
 )
@@ -96,8 +115,13 @@ def test_a_text_that_is_json_is_its_value() -> None:
 def test_a_value_that_holds_itself_is_refused() -> None:
     rows: list[Any] = []
     rows.append(rows)
-    with pytest.raises(PayloadError, match="not plain JSON data"):
+    with pytest.raises(PayloadError, match="it holds itself, or lists and maps are nested too deeply in it"):
         encode({"rows": rows})
+
+
+def test_kinds_of_texts_and_numbers_are_texts_and_numbers() -> None:
+    text = encode({Word("w"): [Word("x"), Count(3), Share(2.5)], Count(7): None, Share(0.5): 1})
+    assert decode(text) == {"w": ["x", 3, 2.5], "7": None, "0.5": 1}
 
 
 def test_other_values_with_nothing_in_them_are_kept() -> None:
