@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Annotated
 
-import msgspec
 import typer
 from rich.text import Text
 
@@ -23,6 +21,8 @@ from afl.kernel.clock import wall_ms
 from afl.operations.fleet import fleet as operations
 from afl.operations.fleet.fleet import settings_for
 from afl.operations.fleet.fleet_dag import RunStanding
+from afl.operations.fleet.fleet_view import run_data, workflow_data
+from afl.operations.serialization import plain
 from afl.operations.spans import ago, date, plural
 
 _HELP = """Run DAGs of processes on a fleet of agents.
@@ -62,8 +62,8 @@ def list_(host: options.Host = None, port: options.Port = None, as_json: options
     if as_json:
         print_json(
             {
-                "workflows": [_workflow_row(each) for each in workflows],
-                "problems": [msgspec.to_builtins(each) for each in problems],
+                "workflows": plain([workflow_data(each) for each in workflows]),
+                "problems": plain(problems),
             }
         )
         return
@@ -109,7 +109,7 @@ def status(
         runs = operations.runs(client, workflow=workflow, statuses=wanted, limit=limit)
         agents = operations.agents(client)
     if as_json:
-        print_json({"runs": msgspec.to_builtins(runs), "agents": msgspec.to_builtins(agents)})
+        print_json({"runs": plain(runs), "agents": plain(agents)})
         return
     _print_runs(runs)
     alive = sum(each.alive for each in agents)
@@ -155,18 +155,6 @@ fleet.command("settings")(settings)
 fleet.command("ui")(ui)
 
 
-def _workflow_row(workflow: Workflow) -> dict[str, Any]:
-    return {
-        "id": workflow.id,
-        "name": workflow.name,
-        "description": workflow.description,
-        "path": workflow.path,
-        "cron": workflow.cron,
-        "tasks": list(workflow.dag.order),
-        "params": {name: msgspec.to_builtins(each) for name, each in workflow.params.items()},
-    }
-
-
 def _print_workflows(workflows: list[Workflow]) -> None:
     if not workflows:
         say("No workflows; `afl fleet init` makes a first one")
@@ -181,10 +169,7 @@ def _print_workflows(workflows: list[Workflow]) -> None:
 
 def _show_run(found: RunStanding, as_json: bool) -> None:
     if as_json:
-        tasks = [
-            {key: value for key, value in asdict(each).items() if key != "guide"} for each in found.tasks
-        ]
-        print_json({**msgspec.to_builtins(found.run), "tasks": msgspec.to_builtins(tasks)})
+        print_json(plain(run_data(found)))
         return
     now, console = wall_ms(), output()
     console.print(summary(found, now), soft_wrap=True)

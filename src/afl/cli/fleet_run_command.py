@@ -23,6 +23,8 @@ from afl.operations.fleet import fleet as operations
 from afl.operations.fleet.fleet import LogFilter, LogQuery, settings_for
 from afl.operations.fleet.fleet_dag import RunStanding
 from afl.operations.fleet.fleet_follow import follow_logs, follow_run
+from afl.operations.fleet.fleet_view import FleetStarted, run_data
+from afl.operations.serialization import plain
 from afl.operations.spans import read_span
 
 
@@ -48,7 +50,7 @@ def run(
     host: options.Host = None,
     port: options.Port = None,
     as_json: Annotated[
-        bool, typer.Option("--json", help="Print the run as JSON; with --follow, once it has ended.")
+        bool, typer.Option("--json", help="Print the id as JSON; with --follow the run, once it has ended.")
     ] = False,
 ) -> None:
     """Start a run of a workflow and print its id.
@@ -59,7 +61,7 @@ def run(
 
       afl fleet run example
       afl fleet run example --follow --param name=Ada
-      afl fleet run etl.daily --param table=customers --follow --json | jq .status
+      afl fleet run etl.daily --param table=customers --follow --json | jq .run.status
     """
     settings = settings_for(host, port)
     values: dict[str, Any] = dict(pair.split("=", 1) for pair in params or ())
@@ -67,7 +69,7 @@ def run(
         run_id = operations.start(client, workflow, values)
         if not follow:
             if as_json:
-                print_json(msgspec.to_builtins(operations.show_run(client, run_id).run))
+                print_json(plain(FleetStarted(run_id, workflow)))
             else:
                 typer.echo(run_id)
             return
@@ -84,15 +86,10 @@ def _followed(settings: FleetSettings, run_id: str, as_json: bool) -> int:
     with leaving_on_interrupt(farewell):
         end = asyncio.run(_watched(settings, run_id, display))
     if as_json:
-        tasks = [msgspec.to_builtins(task) for task in end.tasks]
-        print_json({**msgspec.to_builtins(end.run), "tasks": [_without_guide(task) for task in tasks]})
+        print_json(plain(run_data(end)))
     elif end.run.error:
         say(end.run.error, "red")
     return 0 if end.run.status is Status.COMPLETED else 1
-
-
-def _without_guide(task: dict[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in task.items() if key != "guide"}
 
 
 async def _watched(settings: FleetSettings, run_id: str, display: Display) -> RunStanding:

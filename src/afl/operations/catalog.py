@@ -137,9 +137,6 @@ OPERATIONS: tuple[Operation, ...] = (
     _fleet("fleet_log", "fleet.fleet_view:last_lines", "GET /fleet/runs/{run_id}/logs", LOOK, "Its last log lines"),
     _fleet("fleet_start", "fleet.fleet_view:start_run", "POST /fleet/runs", ACT, "Start one", subject="workflow_id"),
     _fleet("fleet_cancel", "fleet.fleet:cancel", "POST /fleet/runs/{run_id}/cancel", ACT, "End a run of the fleet"),
-    _fleet("fleet_workflow_objects", "fleet.fleet:workflows", "", LOOK, "List its workflows as they are"),
-    _fleet("fleet_run_object", "fleet.fleet:show_run", "", LOOK, "Show a run with its workflow as it is"),
-    _fleet("fleet_begin", "fleet.fleet:start", "", ACT, "Start a workflow", subject="workflow_id"),
     _fleet("search_fleet", "fleet.fleet_view:search_fleet", "GET /search/fleet", LOOK, "Find runs of the fleet"),
     # messages
     _redis("list_queues", "message.queues:queues", "GET /messages/queues", LOOK, "List queues"),

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.command_line import Afl, afl, afl_process, environment
@@ -21,6 +22,8 @@ from support.principals import PrincipalProcess, running_principal
 
 from afl.cli.fleet_command import fleet as fleet_group
 from afl.operations.fleet import fleet as operations
+from afl.operations.fleet import fleet_view
+from afl.operations.serialization import plain
 
 __all__ = ["afl"]
 
@@ -92,7 +95,8 @@ def test_a_run_that_is_followed_shows_tasks_and_lines_and_its_exit_code(fleet: A
 def test_a_followed_run_as_json_has_its_tasks_and_nothing_else_on_standard_output(fleet: Afl) -> None:
     done = fleet("fleet", "run", "flow", "-f", "--param", "code=3", "--json")
     told = json.loads(done.out)
-    assert (done.code, told["status"], told["params"]) == (1, "FAILED", {"word": "hi", "code": 3})
+    run = told["run"]
+    assert (done.code, run["status"], run["params"]) == (1, "FAILED", {"word": "hi", "code": 3})
     states = {task["task_id"]: (task["status"], task["exit_code"]) for task in told["tasks"]}
     assert states["right"] == ("FAILED", 3) and states["bottom"] == ("SKIPPED", None)
     assert "left" in done.err
@@ -104,11 +108,28 @@ def test_a_run_can_be_started_looked_at_and_canceled(fleet: Afl) -> None:
     assert f"run {run_id} of slow" in fleet("fleet", "status", run_id[-8:]).out
     canceled = fleet("fleet", "cancel", run_id, "--reason", "not needed")
     assert canceled.code == 0 and run_id in canceled.err
-    eventually(lambda: json.loads(fleet("fleet", "status", run_id, "--json").out)["status"] == "CANCELED")
+    eventually(
+        lambda: json.loads(fleet("fleet", "status", run_id, "--json").out)["run"]["status"] == "CANCELED"
+    )
     shown = fleet("fleet", "status", run_id).out
     assert "■ a" in shown and "canceled: not needed" in shown
     again = fleet("fleet", "cancel", run_id)
     assert again.code == 1 and "CANCELED already" in again.err
+
+
+def as_json(found: Any) -> Any:
+    return json.loads(json.dumps(plain(found)))
+
+
+def test_json_has_the_form_of_the_http_api(fleet: Afl, principal: PrincipalProcess) -> None:
+    started = json.loads(fleet("fleet", "run", "flow", "--json").out)
+    assert started == {"run_id": started["run_id"], "workflow_id": "flow"}
+    status = ("fleet", "status", started["run_id"], "--json")
+    eventually(lambda: json.loads(fleet(*status).out)["run"]["status"] == "COMPLETED")
+    with operations.connected(principal.settings) as client:
+        assert json.loads(fleet(*status).out) == as_json(fleet_view.show(client, started["run_id"]))
+        listed = json.loads(fleet("fleet", "list", "--json").out)["workflows"]
+        assert listed == as_json(fleet_view.list_workflows(client))
 
 
 def test_lists_of_workflows_runs_and_agents(fleet: Afl) -> None:
@@ -129,7 +150,7 @@ def test_lists_of_workflows_runs_and_agents(fleet: Afl) -> None:
 
 def test_lines_are_found_by_run_task_time_and_text(fleet: Afl) -> None:
     done = fleet("fleet", "run", "flow", "-f", "--param", "word=needle", "--json")
-    run_id = json.loads(done.out)["run_id"]
+    run_id = json.loads(done.out)["run"]["run_id"]
     assert [line.split("  ", 1)[1] for line in fleet("fleet", "logs", "--run", run_id).out.splitlines()] == [
         "needle",
         "left",
@@ -234,7 +255,9 @@ def test_a_run_is_found_by_the_id_that_an_old_agent_gave_it(fleet: Afl, principa
     with OldPeer(principal.settings) as peer:
         peer.ask("AGENTWORKFLOWSTATUS", "old", "elsewhere", "slim-auk-0", "RUNNING")
         peer.ask("AGENTWORKFLOWSTATUS", "old", "elsewhere", "slim-auk-0", "COMPLETED")
-    assert json.loads(fleet("fleet", "status", "slim-auk-0", "--json").out)["instance_id"] == "slim-auk-0"
+    assert (
+        json.loads(fleet("fleet", "status", "slim-auk-0", "--json").out)["run"]["instance_id"] == "slim-auk-0"
+    )
     assert fleet("fleet", "logs", "--run", "slim-auk-0", "--workflow", "elsewhere").code == 0
 
 

@@ -29,7 +29,16 @@ from afl.operations.fleet import fleet
 from afl.operations.fleet.fleet import LogFilter, LogQuery
 from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, task_lines
 from afl.operations.fleet.fleet_follow import follow_logs
-from afl.operations.fleet.fleet_view import last_lines, plain_payload, search_fleet
+from afl.operations.fleet.fleet_view import (
+    last_lines,
+    list_workflows,
+    plain_payload,
+    run_of,
+    search_fleet,
+    show,
+    start_run,
+    workflow_of,
+)
 
 _LONGEST = 400
 
@@ -54,7 +63,7 @@ class LineFilter:
 async def named_run(request: Request) -> RunStanding:
     """The run that the path names; NotFoundError if the principal has none of that id."""
     try:
-        return await ask_soon(request, fleet.show_run, request.path_params["run"])
+        return run_of(await ask_soon(request, show, request.path_params["run"]))
     except RequestRefused as refused:
         raise NotFoundError(str(refused)) from refused
 
@@ -103,7 +112,7 @@ async def _overview(request: Request) -> dict[str, Any]:
     return {
         "trigger_words": trigger_words,
         "agent_state": fleet.agent_state,
-        "workflows": await ask_soon(request, fleet.workflows),
+        "workflows": await _workflows(request),
         "problems": await ask_soon(request, fleet.problems),
         "runs": runs,
         "agents": sorted(agents, key=lambda agent: (not agent.alive, agent.agent_id)),
@@ -135,9 +144,13 @@ async def workflow(request: Request) -> Response:
     )
 
 
+async def _workflows(request: Request) -> list[Workflow]:
+    return [workflow_of(each) for each in await ask_soon(request, list_workflows)]
+
+
 async def _workflow(request: Request) -> Workflow:
     wanted = request.path_params["workflow"]
-    found = next((each for each in await ask_soon(request, fleet.workflows) if each.id == wanted), None)
+    found = next((each for each in await _workflows(request) if each.id == wanted), None)
     if found is None:
         raise NotFoundError(
             f"there is no workflow {wanted!r}; its file may have a problem, which the fleet's page shows"
@@ -150,10 +163,10 @@ async def start(request: Request) -> Response:
     """Start a run from the form; what does not fit is said, and nothing starts."""
     found, form = await _workflow(request), await request.form()
     try:
-        run_id = await ask_soon(request, fleet.start, found.id, _given(found, form))
+        begun = await ask_soon(request, start_run, found.id, _given(found, form))
     except InputError as error:
         return flash_redirect(request, f"/fleet/workflows/{quote(found.id, safe='')}", str(error), "bad")
-    return flash_redirect(request, f"/fleet/runs/{run_id}", f"Started {found.name}.")
+    return flash_redirect(request, f"/fleet/runs/{begun.run_id}", f"Started {found.name}.")
 
 
 def _given(workflow: Workflow, form: FormData) -> dict[str, Any]:

@@ -11,10 +11,10 @@ from afl.fleet.client import Client
 from afl.fleet.messages import AgentView, FileProblem, LogLine, LogPage, RunView, Status
 from afl.fleet.protocol import read_mark
 from afl.fleet.workflow import Task, Workflow
-from afl.fleet.workflow_json import to_data
+from afl.fleet.workflow_json import from_data, to_data
 from afl.operations.fleet import fleet
 from afl.operations.fleet.fleet import LogFilter, LogQuery, show_run, start, workflows
-from afl.operations.fleet.fleet_dag import TaskLine
+from afl.operations.fleet.fleet_dag import RunStanding, TaskLine
 from afl.operations.parameters import Limit
 from afl.operations.search import RECENT, Hit, few, within
 
@@ -63,14 +63,12 @@ class FleetStarted:
 
 def list_workflows(client: Client) -> list[FleetWorkflow]:
     """Every workflow that can be started, by id."""
-    return [_workflow(each) for each in workflows(client)]
+    return [workflow_data(each) for each in workflows(client)]
 
 
 def show(client: Client, run_id: str) -> FleetRun:
     """A run with its tasks and its workflow."""
-    found = show_run(client, run_id)
-    workflow = _workflow(found.workflow) if found.workflow is not None else None
-    return FleetRun(found.run, list(found.tasks), workflow)
+    return run_data(show_run(client, run_id))
 
 
 def start_run(client: Client, workflow_id: str, params: dict[str, Any] | None = None) -> FleetStarted:
@@ -78,7 +76,25 @@ def start_run(client: Client, workflow_id: str, params: dict[str, Any] | None = 
     return FleetStarted(start(client, workflow_id, params), workflow_id)
 
 
-def _workflow(workflow: Workflow) -> FleetWorkflow:
+def run_data(found: RunStanding) -> FleetRun:
+    """A run as plain data."""
+    workflow = workflow_data(found.workflow) if found.workflow is not None else None
+    return FleetRun(found.run, list(found.tasks), workflow)
+
+
+def run_of(data: FleetRun) -> RunStanding:
+    """The run that the data tell of."""
+    workflow = workflow_of(data.workflow) if data.workflow is not None else None
+    return RunStanding(data.run, workflow, tuple(data.tasks))
+
+
+def workflow_of(data: FleetWorkflow) -> Workflow:
+    """The workflow that the data tell of."""
+    return from_data(data.definition)
+
+
+def workflow_data(workflow: Workflow) -> FleetWorkflow:
+    """A workflow as plain data."""
     return FleetWorkflow(
         id=workflow.id,
         name=workflow.name,
