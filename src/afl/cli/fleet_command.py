@@ -9,7 +9,7 @@ from rich.text import Text
 
 from afl.cli import options
 from afl.cli.console import Table, duration, output, print_json, say, shortened
-from afl.cli.fleet_display import agent_state_text, graph, status_text, summary
+from afl.cli.fleet_display import COLORS, agent_state_text, ending_text, graph, status_text, summary
 from afl.cli.fleet_run_command import logs, run
 from afl.cli.fleet_service_command import agent, check, init, keys, principal, settings, ui
 from afl.cli.operation_command import operation_command
@@ -180,12 +180,14 @@ def _show_run(found: RunStanding, as_json: bool) -> None:
     facts += [f"on {run.agent_id}"] if run.agent_id else []
     facts += [f"{name}={shown_value(value)}" for name, value in run.params.items()]
     console.print(Text(", ".join(facts), "dim"), soft_wrap=True)
-    if run.cancel_reason is not None:
-        console.print(Text(f"canceled: {run.cancel_reason or 'no reason given'}", "magenta"), soft_wrap=True)
     if run.waits:
         console.print(Text(f"waits: {run.waits}", "yellow"), soft_wrap=True)
-    if run.error and run.cancel_reason is None:
-        console.print(Text(run.error, "red"), soft_wrap=True)
+    if run.cancel_reason is not None and run.status in (Status.RUNNING, Status.CANCELED):
+        word = "canceled" if run.status.is_final else "is being canceled"
+        asked = f"{word}: {run.cancel_reason or 'no reason given'}"
+        console.print(Text(asked, COLORS[Status.CANCELED]), soft_wrap=True)
+    elif reason := ending_text(run):
+        console.print(reason, soft_wrap=True)
 
 
 def _origin(run: RunView) -> str:
@@ -197,9 +199,10 @@ def _print_runs(runs: list[RunView]) -> None:
         say("No runs")
         return
     now = wall_ms()
-    shown = Table("RUN", "WORKFLOW", "STATUS", "CREATED", "TOOK", "AGENT", "ERROR", below=["ERROR"])
+    shown = Table("RUN", "WORKFLOW", "STATUS", "CREATED", "TOOK", "AGENT", "REASON", below=["REASON"])
     for each in runs:
         took = None if each.started_at is None else (each.ended_at or now) - each.started_at
+        reason = ending_text(each)
         shown.add(
             each.run_id,
             each.workflow_id,
@@ -207,6 +210,6 @@ def _print_runs(runs: list[RunView]) -> None:
             Text(ago(each.created_at), "dim"),
             "" if took is None else duration(max(0, took)),
             Text(each.agent_id, "dim"),
-            Text(shortened(each.error), "red") if each.error else Text(each.waits, "yellow"),
+            Text(shortened(reason.plain), reason.style) if reason else Text(each.waits, "yellow"),
         )
     shown.print(output())

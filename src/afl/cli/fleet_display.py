@@ -15,12 +15,12 @@ from rich.table import Table
 from rich.text import Text
 
 from afl.cli.console import duration, errors, output, shortened
-from afl.fleet.messages import AgentView, LogLine, Status
+from afl.fleet.messages import AgentView, LogLine, RunView, Status
 from afl.fleet.protocol import LogFrame
 from afl.kernel.clock import wall_ms
 from afl.kernel.control_characters import visible_controls
 from afl.operations.fleet.fleet import agent_state
-from afl.operations.fleet.fleet_dag import RunStanding, TaskLine
+from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, ending
 from afl.operations.fleet.fleet_follow import Away, News
 from afl.operations.fleet.fleet_view import plain_payload
 
@@ -81,6 +81,11 @@ _WIDEST = 48
 def status_text(status: Status | None) -> Text:
     """A status in its color."""
     return Text("") if status is None else Text(status.value, COLORS[status])
+
+
+def ending_text(run: RunView) -> Text:
+    """Why a run ended as it did, in the color of its status."""
+    return Text(ending(run), COLORS[run.status])
 
 
 _AGENT_COLORS = {"ready": "green", "busy": "cyan", "lost": "red"}

@@ -12,7 +12,7 @@ from rich.console import Console
 
 from afl.cli import options
 from afl.cli.console import output, print_json, say
-from afl.cli.fleet_display import Display, display_for, frame_text, line_text
+from afl.cli.fleet_display import Display, display_for, ending_text, frame_text, line_text
 from afl.cli.interruption import leaving_on_interrupt
 from afl.fleet.messages import LogLine, Status
 from afl.fleet.settings import FleetSettings
@@ -87,8 +87,8 @@ def _followed(settings: FleetSettings, run_id: str, as_json: bool) -> int:
         end = asyncio.run(_watched(settings, run_id, display))
     if as_json:
         print_json(plain(run_data(end)))
-    elif end.run.error:
-        say(end.run.error, "red")
+    elif reason := ending_text(end.run):
+        say(reason)
     return 0 if end.run.status is Status.COMPLETED else 1
 
 

@@ -140,7 +140,8 @@ def test_cancel(house: Visitors) -> None:
     assert house.operator.act(f"/fleet/runs/{run}/cancel").kind == "good"
     until_over(run, Status.CANCELED)
     text = house.operator.read(f"/fleet/runs/{run}")
-    assert "canceled by operator" in text
+    assert text.count("canceled by operator") == 1
+    assert "canceled by operator" in house.operator.read("/fleet?workflow=held")
     again = house.operator.act(f"/fleet/runs/{run}/cancel")
     assert again.kind == "bad" and "already" in again.text
 

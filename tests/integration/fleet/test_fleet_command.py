@@ -113,6 +113,7 @@ def test_a_run_can_be_started_looked_at_and_canceled(fleet: Afl) -> None:
     )
     shown = fleet("fleet", "status", run_id).out
     assert "■ a" in shown and "canceled: not needed" in shown
+    assert "not needed" in fleet("fleet", "status", "--workflow", "slow").out
     again = fleet("fleet", "cancel", run_id)
     assert again.code == 1 and "CANCELED already" in again.err
 

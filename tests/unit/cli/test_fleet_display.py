@@ -11,7 +11,7 @@ from rich.console import Console
 from afl.cli.fleet_display import LineDisplay, LiveDisplay, display_for, frame_text, graph, line_text, summary
 from afl.fleet.messages import LogLine, RunView, Status, TaskView
 from afl.fleet.workflow import Subprocess, Task, Workflow
-from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, task_lines
+from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, ending, task_lines
 from afl.operations.fleet.fleet_follow import Away
 from afl.operations.fleet.fleet_view import plain_payload
 
@@ -208,3 +208,9 @@ def test_what_is_no_terminal_gets_plain_lines(capsys: pytest.CaptureFixture[str]
     quiet.show([LINE])
     out, err = capsys.readouterr()
     assert out.count("Top") == 1 and err.count("Top") == 1
+
+
+def test_the_ending_of_a_run_that_failed_while_it_was_being_canceled_is_its_error() -> None:
+    failed = run_view(Status.FAILED, cancel_reason="not needed", error="a: exit code 1")
+    canceled = run_view(Status.CANCELED, cancel_reason="not needed", error="canceled")
+    assert [ending(each) for each in (failed, canceled)] == ["a: exit code 1", "not needed"]

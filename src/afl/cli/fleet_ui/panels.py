@@ -14,7 +14,15 @@ from textual.message import Message
 from textual.widgets import DataTable, RichLog, Static
 
 from afl.cli.console import duration, shortened
-from afl.cli.fleet_display import COLORS, agent_state_text, graph, line_text, status_text, summary
+from afl.cli.fleet_display import (
+    COLORS,
+    agent_state_text,
+    ending_text,
+    graph,
+    line_text,
+    status_text,
+    summary,
+)
 from afl.fleet.messages import LogLine, RunView
 from afl.fleet.settings import FleetSettings
 from afl.fleet.workflow import Workflow
@@ -212,7 +220,8 @@ class DagView(VerticalScroll, can_focus=True):
 def _reasons(run: RunView) -> list[Text]:
     """Why a run waits, or ended as it did: in full, on as many lines as needed."""
     waits = [Text(f"waits: {run.waits}", "yellow")] if run.waits else []
-    return [*waits, Text(run.error, "red")] if run.error else waits
+    reason = ending_text(run)
+    return [*waits, reason] if reason else waits
 
 
 def _cut(rows: list[Text]) -> list[Text]:

@@ -27,7 +27,7 @@ from afl.fleet.workflow import ParameterKind, Workflow
 from afl.kernel.errors import InputError, NotFoundError
 from afl.operations.fleet import fleet
 from afl.operations.fleet.fleet import LogFilter, LogQuery
-from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, task_lines
+from afl.operations.fleet.fleet_dag import RunStanding, TaskLine, ending, task_lines
 from afl.operations.fleet.fleet_follow import follow_logs
 from afl.operations.fleet.fleet_view import (
     last_lines,
@@ -112,6 +112,7 @@ async def _overview(request: Request) -> dict[str, Any]:
     return {
         "trigger_words": trigger_words,
         "agent_state": fleet.agent_state,
+        "ending": ending,
         "workflows": await _workflows(request),
         "problems": await ask_soon(request, fleet.problems),
         "runs": runs,
@@ -140,6 +141,7 @@ async def workflow(request: Request) -> Response:
         runs=runs,
         tasks=tasks,
         trigger_words=trigger_words,
+        ending=ending,
         **_picture(found, tasks),
     )
 

@@ -51,6 +51,13 @@ class TaskLine:
         return max(0, (now if self.ended_at is None else self.ended_at) - self.started_at)
 
 
+def ending(run: RunView) -> str:
+    """Why a run ended as it did; of a canceled one, what was said when it was canceled."""
+    if run.status is Status.CANCELED and run.cancel_reason is not None:
+        return run.cancel_reason
+    return run.error
+
+
 @dataclass(frozen=True, slots=True)
 class RunStanding:
     """A run and its tasks. `workflow` is None when its definition is not known, as of runs that old peers made."""
