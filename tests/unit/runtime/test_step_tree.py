@@ -160,6 +160,13 @@ workflow W() => (o: Long, q: Long) andThen {
     assert (result.error, result.outputs) == (None, {"o": 105, "q": 9})
 
 
+@pytest.mark.parametrize("value", ["[a, b][1].n", "(false ? a : b).n", 'first([b])["n"]', "b.n"])
+def test_a_value_of_a_step_that_an_expression_chooses(engine: Engine, value: str) -> None:
+    source = f"{NUMBER} workflow W() => (o: Long) andThen {{ a = N(1) b = N(2) yield W(o = {value}) }}"
+    result = engine.run(source)
+    assert (result.error, result.outputs) == (None, {"o": 2})
+
+
 def test_foreach_collects_in_element_order(engine: Engine) -> None:
     source = (
         NUMBER

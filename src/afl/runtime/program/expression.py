@@ -233,6 +233,8 @@ def _index(expr: dict[str, Any]) -> Evaluate:
 
     def evaluate(context: EvaluationContext) -> Any:
         container, position = target(context), key(context)
+        if isinstance(container, dict) and FACET_REFERENCE in container and isinstance(position, str):
+            return context.get_step_output(container["step_id"], position)
         try:
             return operators.index(container, position)
         except _PROBLEMS as problem:
