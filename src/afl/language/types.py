@@ -44,6 +44,11 @@ class Type:
     def is_facet(self) -> bool:
         return self.symbol is not None and self.symbol.kind in FACETS
 
+    @property
+    def innermost(self) -> Type:
+        """Of a list, the type of what it holds in the end; else the type itself."""
+        return self if self.element is None else self.element.innermost
+
 
 STRING = Type("String")
 INT = Type("Int")

@@ -86,6 +86,31 @@ BROKEN = {
         "STEP_AS_VALUE",
         "Argument 'j' of facet 'J' takes a value, and this is a step of 'N'",
     ),
+    "steps in a list as a value": (
+        "facet J(j: Json) " + body("a = N(1) b = J([[a]])"),
+        "STEP_AS_VALUE",
+        "Argument 'j' of facet 'J' takes a value, and this is a step of 'N'",
+    ),
+    "steps in a list of values": (
+        "facet J(j: [Json]) " + body("a = N(1) b = J([a])"),
+        "STEP_AS_VALUE",
+        "Argument 'j' of facet 'J' takes a value, and this is a step of 'N'",
+    ),
+    "a step in a map": (
+        body("a = N(1) b = Opt(#{a: a})"),
+        "STEP_AS_VALUE",
+        "A map holds values, and this is a step of 'N'",
+    ),
+    "a step in a log": (
+        body('a = N(1) sys.log("x", a = [a])'),
+        "STEP_AS_VALUE",
+        "A log shows values, and this is a step of 'N'",
+    ),
+    "a step made a text by a function": (
+        body("a = N(1) b = Opt(string([a]))"),
+        "STEP_AS_VALUE",
+        "Function 'string' makes a text of values, and this is a step of 'N'",
+    ),
     "a step as text": (
         body('a = N(1) b = Opt("n is " ++ a)'),
         "STEP_AS_VALUE",

@@ -257,7 +257,7 @@ class Blocks:
     def _check_log(self, statement: SysLogStmt, scope: Scope) -> None:
         seen: set[str] = set()
         for number, arg in enumerate(statement.args):
-            self.expressions.infer(arg.value, scope)
+            self.expressions.infer_value(arg.value, scope, "A log shows values")
             if not arg.name and number:
                 message = "Only the first argument of sys.log may be given without a name"
                 self._context.error(arg, "ARG_POSITIONAL", message)

@@ -159,7 +159,7 @@ class Calls:
             if not self._context.signatures.mixes_in(kind.symbol, wanted.symbol):
                 message = f"{what} must be a step of facet '{wanted}', got one of '{kind}'"
                 self._context.error(arg, "STEP_REF_FACET_MISMATCH", message)
-        elif wanted == JSON and kind.is_facet:
+        elif wanted.innermost == JSON and kind.innermost.is_facet:
             self._expressions.refuse_step(arg, kind, f"{what} takes a value")
         elif not assignable(kind, wanted):
             self._context.error(arg, f"{receiver.rule}_TYPE", f"{what} must be {wanted}, got {kind}")

@@ -85,7 +85,7 @@ class Expressions:
             if entry.key in seen:
                 self._context.error(entry, "DUPLICATE_KEY", f"Duplicate map key '{entry.key}'")
             seen.add(entry.key)
-            self.infer(entry.value, scope)
+            self.infer_value(entry.value, scope, "A map holds values")
         return MAP
 
     # ---- operators
@@ -97,8 +97,16 @@ class Expressions:
                 self.refuse_step(operand, kind, "Operator '++' joins values")
         return operators.concat(kinds)
 
+    def infer_value(self, node: Expression, scope: Scope, rule: str) -> Type:
+        """The type of an expression that may be no step, nor a list of steps."""
+        kind = self.infer(node, scope)
+        if kind.innermost.is_facet:
+            self.refuse_step(node, kind, rule)
+        return kind
+
     def refuse_step(self, node: ASTNode, kind: Type, rule: str) -> None:
         """A step stands where only its values have a meaning."""
+        kind = kind.innermost
         names = sorted(self._fields(kind) or ())
         fix = f"name one of its values: {', '.join(some(names))}" if names else "name one of its values"
         self._context.error(node, "STEP_AS_VALUE", f"{rule}, and this is a step of '{kind}'", fix)
@@ -158,7 +166,11 @@ class Expressions:
                     "TYPE_FUNCTION_ARGUMENT",
                     f"Type error: argument {position + 1} of {function.signature} must be {kind}, got {given}",
                 )
-        return function.result(arguments)
+        result = function.result(arguments)
+        for argument, given in zip(node.args, arguments, strict=True):
+            if result == STRING and given.innermost.is_facet:
+                self.refuse_step(argument, given, f"Function '{node.name}' makes a text of values")
+        return result
 
     def _comprehension(self, node: Comprehension, scope: Scope) -> Type:
         source = self.infer(node.iterable, scope)
