@@ -8,7 +8,7 @@ import psycopg
 import pytest
 from store_records import RUN, a_run, a_task, begin
 
-from afl.runtime.entities import TaskState
+from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.history import HistoryEvent, HistoryKind
 from afl.runtime.postgres_store import PostgresStore
@@ -43,5 +43,9 @@ def test_every_kind_of_commit_notifies(empty_postgres_url: str, listens: bool) -
         heard("tasks:default")
         store.insert_run(a_run("another"))
         heard("runs")
+        ended = begin(store, "ended")
+        ended.state, ended.owner = RunnerState.COMPLETED, ""
+        store.commit(IterationChanges(run=ended))
+        heard("run:ended")
         assert store.cancel_run(RUN, "enough")
         heard(f"run:{RUN}", f"history:{RUN}", "cancel")

@@ -28,10 +28,12 @@ from store_records import (
 )
 
 from afl.kernel.errors import InputError
+from afl.kernel.notify.subscription import Subscription
 from afl.kernel.presence import Life
 from afl.runtime.entities import RunnerState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.stores.store_base import StoreBase
 
 Act = Callable[[], object]
 Prepare = Callable[[PersistenceAPI], Act]
@@ -112,6 +114,13 @@ def a_deadline_passes(store: PersistenceAPI) -> Act:
     return lambda: eventually(store.reclaim)
 
 
+def hear_the_connection(store: PersistenceAPI, subscription: Subscription) -> None:
+    """A connection to a server notifies every subscription when it is made; what follows is of a commit."""
+    assert isinstance(store, StoreBase)
+    assert store.notifier.connected(SECONDS)
+    subscription.wait(0)
+
+
 @pytest.mark.parametrize(
     ("topic", "prepare"),
     [
@@ -138,6 +147,8 @@ def test_what_is_committed_rings(open_store: OpenStore, topic: str, prepare: Pre
     store, other = open_store(), open_store()
     act = prepare(store)
     with store.subscribe([topic, "unrelated"]) as here, other.subscribe([topic]) as there:
+        for opened, subscription in ((store, here), (other, there)):
+            hear_the_connection(opened, subscription)
         act()
         assert topic in here.wait(SECONDS)
         assert topic in there.wait(SECONDS)
