@@ -57,13 +57,14 @@ def test_a_new_run_does_not_replace_an_old_one(store: PersistenceAPI, epoch: int
     assert Everything.of(store) == before
 
 
-def test_a_commit_that_closes_a_task_it_lost_stores_nothing(store: PersistenceAPI) -> None:
-    """The run is still held, the task is not: the task's epoch is a fence of its own."""
+@pytest.mark.parametrize("holder", ["new", "old"])
+def test_a_commit_that_closes_a_task_it_lost_stores_nothing(store: PersistenceAPI, holder: str) -> None:
+    """The run is still held, the task is not: the task's epoch is a fence of its own, also for one who claims again."""
     run = begin_with_all_kinds(store)
     lost = store.claim_task(["F"], owner="old", lease_ms=LONG)
     assert lost is not None
     store.release_tasks("old", died=True)
-    assert store.claim_task(["F"], owner="new", lease_ms=LONG) is not None
+    assert store.claim_task(["F"], owner=holder, lease_ms=LONG) is not None
     before = Everything.of(store)
     lost.state = TaskState.COMPLETED
     changes = all_kinds(run)
