@@ -36,9 +36,9 @@ def test_flows_are_listed_newest_first_with_their_runs(store: MemoryStore) -> No
 
 @pytest.mark.parametrize("name", ["a\nb", "\0", "\x1b[2J", "x" * 513])
 def test_a_name_that_would_break_a_list_is_refused(store: MemoryStore, name: str) -> None:
-    with pytest.raises(InputError, match="the name of the source is .*no control characters"):
+    with pytest.raises(InputError, match=r"the name of the source is .*no control characters"):
         publish_source(store, CHAIN, name=name)
-    with pytest.raises(InputError, match="the task list is .*no control characters"):
+    with pytest.raises(InputError, match=r"the task list is .*no control characters"):
         submit(store, program_of(CHAIN), {"n": 3}, task_list=name)
     assert list_flows(store).flows == []
 
