@@ -2,15 +2,47 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from afl.kernel import codec
+from afl.kernel.errors import PayloadError
 from afl.models.content import Content, File, FileRef, FileUrl
 from afl.models.settings import ModelSettings
 from afl.models.usage import Usage
 
 MAX_TOKENS = 4096
+_MOST_LEVELS = 200
+
+
+def stored_data(given: Any) -> Any:
+    """What a model gave, with a text in the place of each part that JSON does not have.
+
+    Readers of JSON take NaN, half a character and endless nesting. What is checked then is the text, so that the model
+    is told; the whole would end its step.
+    """
+    try:
+        codec.encode(given, limit=sys.maxsize)
+    except PayloadError:
+        return _with_texts(given, 0)
+    return given
+
+
+def _with_texts(value: Any, level: int) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if level == _MOST_LEVELS:
+        return "..."
+    if isinstance(value, Mapping):
+        return {_with_texts(key, level): _with_texts(each, level + 1) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_with_texts(each, level + 1) for each in value]
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +51,9 @@ class Text:
 
     text: str
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "text", stored_data(self.text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +64,9 @@ class ToolUse:
     name: str
     input: Mapping[str, Any]
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "input", stored_data(self.input))
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,6 +45,16 @@ namespace sea.life {
 """
 
 
+NO_JSON = [float("nan"), "\ud800", [[float("inf")], {"\udcff": 1}]]
+
+
+def nested(levels: int) -> Any:
+    value: Any = 1
+    for _ in range(levels):
+        value = [value]
+    return value
+
+
 class Lab:
     """A store, and runs of one source on it with whatever runner a test wants."""
 
@@ -443,3 +453,14 @@ def test_child_runs_are_worked_on_too(store: MemoryStore) -> None:
     program = compiled(FAMILY)
     result = runner.run(workflow_of(program, "Top"), {"list": [1, 2, 3]}, program)
     assert (result.status, result.outputs) == (ExecutionStatus.COMPLETED, {"all": [2, 4, 6]})
+
+
+@pytest.mark.parametrize("given", [*NO_JSON, nested(3000)], ids=["nan", "half", "inside", "deep"])
+def test_what_json_does_not_have_goes_back_to_the_model_as_a_text(store: MemoryStore, given: Any) -> None:
+    """It ended the step, though the model would have mended it."""
+    source = "event facet Size() => (meters: Long)\nworkflow W() => (m: Long) andThen { s = Size()\n yield W(m = s.meters) }"
+    program = compiled(source)
+    model = ScriptedModel([calls("Size", {"meters": given}), calls("Size", {"meters": 12})])
+    result = ClaudeAgentRunner(Evaluator(store), store, model=model).run(workflow_of(program), {}, program)
+    assert (result.status, result.outputs) == (ExecutionStatus.COMPLETED, {"m": 12})
+    assert "expected Long" in str(model.requests[-1].messages[-1])
