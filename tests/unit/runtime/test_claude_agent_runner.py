@@ -458,8 +458,8 @@ def test_child_runs_are_worked_on_too(store: MemoryStore) -> None:
 @pytest.mark.parametrize("given", [*NO_JSON, nested(3000)], ids=["nan", "half", "inside", "deep"])
 def test_what_json_does_not_have_goes_back_to_the_model_as_a_text(store: MemoryStore, given: Any) -> None:
     """It ended the step, though the model would have mended it."""
-    source = "event facet Size() => (meters: Long)\nworkflow W() => (m: Long) andThen { s = Size()\n yield W(m = s.meters) }"
-    program = compiled(source)
+    workflow = "workflow W() => (m: Long) andThen {\n    s = Size()\n    yield W(m = s.meters)\n}\n"
+    program = compiled(f"event facet Size() => (meters: Long)\n{workflow}")
     model = ScriptedModel([calls("Size", {"meters": given}), calls("Size", {"meters": 12})])
     result = ClaudeAgentRunner(Evaluator(store), store, model=model).run(workflow_of(program), {}, program)
     assert (result.status, result.outputs) == (ExecutionStatus.COMPLETED, {"m": 12})
