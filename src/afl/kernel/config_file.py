@@ -18,7 +18,7 @@ def parse_file(path: Path) -> dict[str, Any]:
     """The JSON object in a configuration file."""
     try:
         document = msgspec.json.decode(path.read_bytes())
-    except msgspec.DecodeError as error:
+    except (ValueError, RecursionError) as error:  # also what is not UTF-8
         raise SettingError(f"{path} is not JSON: {error}") from error
     except OSError as error:
         raise SettingError(f"{path} cannot be read: {error.strerror}") from error

@@ -134,8 +134,11 @@ def test_a_bad_file_is_named_with_the_key(document: Any, message: str, elsewhere
     assert str(path) in str(caught.value) and message in str(caught.value)
 
 
-def test_a_file_that_is_not_json(elsewhere: Path) -> None:
-    (elsewhere / "mine.json").write_text("{")
+@pytest.mark.parametrize(
+    "data", [b"{", b'{"store": "\xff"}', b'{"a": ' + b"[" * 5000], ids=["open", "not-text", "deep"]
+)
+def test_a_file_that_is_not_json(elsewhere: Path, data: bytes) -> None:
+    (elsewhere / "mine.json").write_bytes(data)
     with pytest.raises(SettingError, match=r"mine.json is not JSON"):
         load_settings(environ={}, path=elsewhere / "mine.json")
 
