@@ -149,7 +149,7 @@ class AgentStatus(msgspec.Struct, frozen=True, kw_only=True):
 class RunView(msgspec.Struct, frozen=True, kw_only=True):
     """A run in a list. `instance_id` is its id among old peers; the same as `run_id` for our agents.
 
-    `waits` says why no agent takes a queued run: none is connected, or none that can run it.
+    `waits` says why no agent takes a queued run: an earlier one is open, or no agent that can run it is connected.
     """
 
     run_id: str

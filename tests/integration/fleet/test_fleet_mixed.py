@@ -17,7 +17,7 @@ from support.principals import PrincipalProcess, running_principal
 from support.reference_agent import ReferenceAgent, read_listing, read_workflow
 
 from afl.fleet.client import Client
-from afl.fleet.messages import Status
+from afl.fleet.messages import RunView, Status
 from afl.fleet.requests import ListDefinitions, ListRuns, RunWorkflow
 
 __all__ = ["afl"]
@@ -120,7 +120,7 @@ def test_the_status_says_what_a_run_waits_for(
         said = "only agents of the reference are connected (old); it needs an agent of AgentFlow for timeout, retries"
         assert f"waits: {said} (task fetch)" in afl("fleet", "status", run_id).out
         assert said in " ".join(afl("fleet", "status").out.split())
-        assert json.loads(afl("fleet", "status", run_id, "--json").out)["waits"].startswith(said)
+        assert json.loads(afl("fleet", "status", run_id, "--json").out)["run"]["waits"].startswith(said)
         greeted = afl("fleet", "run", "greet", "--param", "day=monday", "--param", "dry_run=True").out.strip()
         assert "day=monday, dry_run=true" in afl("fleet", "status", greeted).out
 
@@ -128,6 +128,23 @@ def test_the_status_says_what_a_run_waits_for(
 def test_without_any_agent_that_is_said(tmp_path: Path) -> None:
     with running_principal(tmp_path, FILES) as principal, Client(principal.settings) as client:
         assert shown(client, started(client, "hello")).run.waits == "no agent is connected"
+
+
+def test_a_run_that_is_queued_behind_another_says_so(tmp_path: Path) -> None:
+    often = """
+name: Often
+cron: "* * * * * *"
+overlap: queue
+tasks: {a: {name: A, config: !Subprocess {cmd: "true"}}}
+"""
+    with running_principal(tmp_path, {"often": often}) as principal, Client(principal.settings) as client:
+
+        def found(status: Status) -> list[RunView]:
+            return client.call(ListRuns(workflow_id="often", statuses=[status]))
+
+        held = eventually(lambda: found(Status.WAITING))
+        assert held[0].waits == "an earlier run of its workflow is open"
+        assert found(Status.PENDING)[0].waits == "no agent is connected"
 
 
 def test_a_day_of_a_mixed_fleet(tmp_path: Path) -> None:

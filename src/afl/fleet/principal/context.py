@@ -224,6 +224,8 @@ class PrincipalContext:
 
     def waits(self, run: Row) -> str:
         """Why no agent takes a queued run; empty when one will, or when it is not queued."""
+        if run["status"] == Status.WAITING:
+            return "an earlier run of its workflow is open"
         if run["status"] != Status.PENDING or run["incarnation"]:
             return ""
         live = [agent for agent in self.registry.agents if self.is_alive(agent)]
