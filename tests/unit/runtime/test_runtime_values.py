@@ -74,6 +74,18 @@ def test_values_that_do_not_fit_say_where_and_why(value: Any, kind: Any, text: s
     assert misfit(value, kind, SCHEMAS, "v") == text
 
 
+def test_a_value_nests_as_deep_as_a_schema_that_holds_itself_allows() -> None:
+    schemas = {"Node": {"v": "Long", "next": {"type": "ArrayType", "elementType": "Node"}}}
+    fits: Any = {"v": 1, "next": []}
+    wrong: Any = {"v": "x", "next": []}
+    for number in range(5_000):
+        fits, wrong = {"v": number, "next": [fits]}, {"v": number, "next": [wrong]}
+    assert misfit(fits, "Node", schemas, "n") is None
+    assert (
+        misfit(wrong, "Node", schemas, "n") == "n" + ".next[0]" * 5_000 + ".v: expected Long, got String 'x'"
+    )
+
+
 def test_long_values_are_shortened() -> None:
     text = misfit("x" * 1000, "Long", {}, "v")
     assert text is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from afl.kernel.near_names import near_name
@@ -33,50 +33,63 @@ def type_text(kind: TypeSpec) -> str:
     return f"[{type_text(kind.get('elementType', 'Any'))}]"
 
 
+Part = tuple[Any, TypeSpec, str]
+"""A value, the type that it shall fit, and its place."""
+
+
 def misfit(value: Any, kind: TypeSpec, schemas: Mapping[str, Mapping[str, Any]], where: str) -> str | None:
     """Why the value does not fit the type, naming the place; None if it fits. Null fits every type."""
-    if value is None:
-        return None
+    # No recursion: a schema may hold itself, and a value nest deeper than Python's calls.
+    pending: list[Iterator[Part]] = [iter([(value, kind, where)])]
+    while pending:
+        for inner, part, place in pending[-1]:
+            if inner is None:
+                continue
+            problem = _own_misfit(inner, part, place, schemas)
+            if problem:
+                return problem
+            if not isinstance(part, str) or (part not in _PLAIN and part in schemas):
+                pending.append(_parts(inner, part, place, schemas))
+                break
+        else:
+            pending.pop()
+    return None
+
+
+def _own_misfit(
+    value: Any, kind: TypeSpec, where: str, schemas: Mapping[str, Mapping[str, Any]]
+) -> str | None:
+    """Why the value does not fit, its elements or fields aside."""
     if not isinstance(kind, str):
-        return _array_misfit(value, kind, schemas, where)
+        return (
+            None if isinstance(value, list) else f"{where}: expected {type_text(kind)}, got {_shown(value)}"
+        )
     plain = _PLAIN.get(kind)
-    if plain is not None:
-        if type(value) is int and int in plain and not is_int64(value):
-            return f"{where}: expected {kind}, got an integer of more than 64 bits"
-        if type(value) in plain:
-            return None
-        hint = _TEXT_NUMBER if kind in _NUMBERS and isinstance(value, str) and _is_number(value) else ""
-        return f"{where}: expected {kind}, got {_shown(value)}{hint}"
-    fields = schemas.get(kind)
-    return _schema_misfit(value, kind, fields, schemas, where) if fields is not None else None
+    if plain is None:
+        return _schema_misfit(value, kind, where, schemas[kind]) if kind in schemas else None
+    if type(value) is int and int in plain and not is_int64(value):
+        return f"{where}: expected {kind}, got an integer of more than 64 bits"
+    if type(value) in plain:
+        return None
+    hint = _TEXT_NUMBER if kind in _NUMBERS and isinstance(value, str) and _is_number(value) else ""
+    return f"{where}: expected {kind}, got {_shown(value)}{hint}"
 
 
-def _array_misfit(
-    value: Any, kind: Mapping[str, Any], schemas: Mapping[str, Mapping[str, Any]], where: str
-) -> str | None:
-    if not isinstance(value, list):
-        return f"{where}: expected {type_text(kind)}, got {_shown(value)}"
-    element = kind.get("elementType", "Any")
-    problems = (misfit(item, element, schemas, f"{where}[{i}]") for i, item in enumerate(value))
-    return next((problem for problem in problems if problem), None)
-
-
-def _schema_misfit(
-    value: Any,
-    kind: str,
-    fields: Mapping[str, Any],
-    schemas: Mapping[str, Mapping[str, Any]],
-    where: str,
-) -> str | None:
+def _schema_misfit(value: Any, kind: str, where: str, fields: Iterable[str]) -> str | None:
     if not isinstance(value, dict):
         return f"{where}: expected {kind}, got {_shown(value)}"
-    for name, field_kind in fields.items():
-        if name not in value:
-            return f"{where}: field '{name}' of {kind} is missing"
-        problem = misfit(value[name], field_kind, schemas, f"{where}.{name}")
-        if problem:
-            return problem
-    return None
+    missing = next((name for name in fields if name not in value), None)
+    return None if missing is None else f"{where}: field '{missing}' of {kind} is missing"
+
+
+def _parts(
+    value: Any, kind: TypeSpec, where: str, schemas: Mapping[str, Mapping[str, Any]]
+) -> Iterator[Part]:
+    """The elements of a list, or the fields of a schema, each with its type and place."""
+    if isinstance(kind, str):
+        return ((value[name], part, f"{where}.{name}") for name, part in schemas[kind].items())
+    element = kind.get("elementType", "Any")
+    return ((item, element, f"{where}[{i}]") for i, item in enumerate(value))
 
 
 def _is_number(text: str) -> bool:
