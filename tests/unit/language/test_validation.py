@@ -590,6 +590,11 @@ def test_what_is_right_is_accepted(text: str) -> None:
             body("ok = sys.assert($.x > 0)", "x: Int"),
             "an assertion has no name; steps that must wait for it follow a step whose facet asserts it in its body",
         ),
+        (body('a = sys.log("x")'), "a log has no name and no value: leave out what stands before 'sys.log'"),
+        (
+            "workflow W() andThen foreach x in [1] { a = N(1) andThen { b = N($.x) } }",
+            "'$' is the step here: write 'x' for the variable",
+        ),
         (
             body("a = N(1) andThen { b = N($.x) }", "x: Int"),
             "'$' is the step here: pass 'x' to a step before it, and read it from that step",

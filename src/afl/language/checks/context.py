@@ -14,9 +14,12 @@ from afl.language.names import CALLABLE, Names, Symbol
 
 MAX_ERRORS = 1_000
 MAX_SUGGESTIONS = 25
-_NAMED_ASSERTION = (
-    "an assertion has no name; steps that must wait for it follow a step whose facet asserts it in its body"
-)
+_NO_STEPS = {
+    "sys.assert": (
+        "an assertion has no name; steps that must wait for it follow a step whose facet asserts it in its body"
+    ),
+    "sys.log": "a log has no name and no value: leave out what stands before 'sys.log'",
+}
 
 
 class EnoughErrors(Exception):
@@ -58,8 +61,8 @@ class Context:
             fix = self.suggest(name, lambda: self.names.known(kinds))
             if name in FUNCTIONS:
                 fix = f"'{name}' is a function: write it in the argument or yield that uses the value"
-            elif name == "sys.assert":
-                fix = _NAMED_ASSERTION
+            else:
+                fix = _NO_STEPS.get(name, fix)
             self.error(node, "REF_UNKNOWN_FACET", f"Unknown facet '{name}'", fix)
         return found.symbol
 

@@ -203,6 +203,9 @@ class Expressions:
         return self._follow(node, scope.inputs[name], 1)
 
     def _input_fix(self, name: str, scope: Scope) -> str | None:
+        binding = scope.find(name)
+        if binding is not None and not binding.is_step:
+            return f"'$' is the step here: write '{name}' for the variable"
         if scope.parent is not None and scope.parent.has_input(name):
             return f"'$' is the step here: pass '{name}' to a step before it, and read it from that step"
         near = self._context.suggest(name, lambda: scope.inputs or ())
