@@ -58,6 +58,11 @@ BROKEN = {
         "Duplicate workflow name 'A' (previously defined at line 9)",
     ),
     "duplicate schema": ("schema A { } event A()", "DUPLICATE_NAME", "Duplicate schema name 'A'"),
+    "a schema with the name of a type": (
+        "schema Map { }",
+        "SCHEMA_NAME_OF_TYPE",
+        "As a type, 'Map' is the built-in one and not this schema",
+    ),
     "duplicate field": ("schema A { x: Int x: Int }", "DUPLICATE_NAME", "Duplicate schema field name 'x'"),
     "two blocks are one scope": (
         "namespace a { facet A() } namespace a { facet A() }",

@@ -89,8 +89,7 @@ class Declarations:
 
     def check(self, symbol: Symbol) -> None:
         if isinstance(symbol.node, SchemaDecl):
-            for field in symbol.node.fields:
-                self._check_type(field.type, symbol.namespace)
+            self._check_schema(symbol, symbol.node)
             return
         self._check_signature(symbol)
         scope = Scope(symbol.namespace, self._inputs(symbol))
@@ -104,6 +103,13 @@ class Declarations:
             self._blocks.check_catch(node.catch, scope.with_inputs({**inputs, **CAUGHT}), targets)
         self._check_recursion(symbol)
         self._check_yielded(symbol)
+
+    def _check_schema(self, symbol: Symbol, schema: SchemaDecl) -> None:
+        if symbol.name in BUILTINS:
+            message = f"As a type, '{symbol.name}' is the built-in one and not this schema"
+            self._context.warning(schema, "SCHEMA_NAME_OF_TYPE", message, "choose another name")
+        for field in schema.fields:
+            self._check_type(field.type, symbol.namespace)
 
     def _inputs(self, symbol: Symbol) -> dict[str, Type]:
         """What `$` is in the body: parameters, mixin aliases, and what the agent returned."""
