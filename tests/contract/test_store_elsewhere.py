@@ -431,13 +431,14 @@ def test_a_claimed_task_is_handed_over(store: PersistenceAPI) -> None:
     assert uuids(store.find_tasks(TaskFilter(hold="elsewhere", via="agent"))) == ["t"]
 
 
-def test_only_its_holder_hands_a_task_over(store: PersistenceAPI) -> None:
+@pytest.mark.parametrize("holder", ["new", "old"])
+def test_only_its_holder_hands_a_task_over(store: PersistenceAPI, holder: str) -> None:
     store.save_task(a_task())
     stale = claimed(store, "old")
     store.release_tasks("old", died=True)
-    fresh = claimed(store, "new")
+    fresh = claimed(store, holder)
     assert not store.hand_over(stale, "agent:x")
-    assert not store.hand_over(a_task("missing", owner="new"), "agent:x")
+    assert not store.hand_over(a_task("missing", owner=holder), "agent:x")
     assert store.hand_over(fresh, "agent:x")
     assert not store.hand_over(fresh, "agent:x")
     assert not store.renew_task(fresh, LONG)
@@ -467,6 +468,13 @@ def test_the_next_one_is_asked(store: PersistenceAPI) -> None:
     assert not answered(store, task)  # it was read before
     assert answered(store, found)
     assert not store.ask_next(found, "human:finance")
+
+
+def test_nobody_is_asked_for_an_attempt_that_is_over(store: PersistenceAPI) -> None:
+    over = hand_out(store, "human:finance", patience_ms=1)
+    assert store.requeue(over, 0, NO)
+    assert not store.ask_next(over, "human:boss")
+    assert stored_task(store, over.uuid).via == "human:finance"
 
 
 def test_the_next_one_may_have_patience_too(store: PersistenceAPI) -> None:
