@@ -59,7 +59,7 @@ def test_who_has_the_keys_is_let_in(principal: PrincipalProcess) -> None:
 
 def test_no_key_and_a_wrong_key_get_nothing(principal: PrincipalProcess, tmp_path: Path) -> None:
     bare = replace(impatient(principal.settings), keys_directory=str(tmp_path / "none"))
-    with Client(bare) as client, pytest.raises(PrincipalAway, match="check principal instance is running"):
+    with Client(bare) as client, pytest.raises(PrincipalAway, match="does not answer"):
         client.call(Ping())
     with Client(bare, _stranger(principal)) as client, pytest.raises(PrincipalAway):
         client.call(Ping())
