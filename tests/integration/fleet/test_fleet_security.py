@@ -162,7 +162,7 @@ def test_a_pair_that_is_none_gets_nothing(principal: PrincipalProcess, spoilt: s
     keys = replace(known, **{spoilt: secret if spoilt == "secret" else public})
     with (
         Client(impatient(principal.settings), keys) as client,
-        pytest.raises(PrincipalAway, match="check principal"),
+        pytest.raises(PrincipalAway, match="does not answer"),
     ):
         client.call(Ping())
     with Client(principal.settings) as client:
