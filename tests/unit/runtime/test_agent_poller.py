@@ -310,12 +310,6 @@ def test_an_error_without_text_is_named(store: MemoryStore) -> None:
     assert only_task(store, run).error == {"message": "KeyError", "type": "KeyError"}
 
 
-def test_a_missing_key_is_more_than_its_name(store: MemoryStore) -> None:
-    run = begin(store)
-    poller_on(store, Double=lambda payload: payload["gone"]).poll_once()
-    assert only_task(store, run).error == {"message": "KeyError: 'gone'", "type": "KeyError"}
-
-
 def test_even_what_would_end_a_thread_is_the_callbacks_failure(store: MemoryStore) -> None:
     def leave(payload: dict[str, Any]) -> dict[str, Any]:
         raise SystemExit(3)

@@ -90,8 +90,6 @@ def error_text(error: BaseException) -> str:
     """The text of an error, fit to be stored whatever the handler put into it: cut, and without secrets."""
     try:
         text = str(error) or type(error).__name__
-        if type(error).__str__ is KeyError.__str__ and error.args:  # the key alone does not say what is wrong
-            text = f"{type(error).__name__}: {text}"
     except Exception:  # a handler's own error class may fail to give a text
         text = type(error).__name__
     return stored_text(text).encode("utf-8", "replace").decode()
