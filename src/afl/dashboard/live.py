@@ -35,9 +35,9 @@ _MOST_WATCHED = 2_000  # topics in all: each is looked at several times a second
 _MOST_WATCHED_EACH = 500
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Sources:
-    """What a watcher may look at."""
+    """What a watcher may look at; each is its own, as settings may hold maps, which have no hash."""
 
     store: PersistenceAPI
     settings: Settings
@@ -153,6 +153,7 @@ class Hub:
 
     def _watched(self) -> frozenset[str]:
         """The topics; when there are none, the thread ends and the next subscription starts another."""
+        self._moved.clear()  # first: who comes from here on is seen, or ends the next wait
         with self._lock:
             topics = frozenset().union(*(each.topics for each in self._subscriptions))
             if self._closed or not topics:
@@ -164,7 +165,6 @@ class Hub:
 
     def _run(self) -> None:
         while topics := self._watched():
-            self._moved.clear()
             try:
                 with self._sources.store.subscribe(notifier_topics(topics)) as notified:
                     self._wake = notified.wake
@@ -212,6 +212,10 @@ class Hub:
             )
         except AgentFlowError as error:
             value = f"{type(error).__name__}: {error}"
+        except Exception as error:  # of one topic; the others stay live
+            value = f"{type(error).__name__}: {error}"
+            if value != sight.value:
+                _log.exception("the live view cannot look at %s", topic)
         first = not sight.looked
         changed = not first and value != sight.value
         sight.value, sight.looked = value, now

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import cast
 from urllib.parse import urlencode
@@ -16,7 +17,7 @@ from support.eventually import eventually
 from support.threads import newcomers
 
 from afl.dashboard import live
-from afl.dashboard.live import WATCHERS, Hub, Sources, Watcher
+from afl.dashboard.live import WATCHERS, BackgroundPoll, Hub, Sources, Watcher
 from afl.dashboard.streams import live_page_limit
 from afl.kernel.settings import Settings
 from afl.operations.run.pulse import pulse
@@ -185,3 +186,40 @@ def test_every_topic_of_the_store_has_a_pulse(store: MemoryStore) -> None:
         assert pulse(store, topic) == pulse(store, topic)
     assert pulse(store, "nothing:of:this") is None
     assert store.run_pulse(WorkflowId("r2")) is None
+
+
+def test_a_topic_that_cannot_be_looked_at_leaves_the_others_live(
+    hub: Hub, store: MemoryStore, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The thread that looks for all pages goes on, and so do pages that come later."""
+
+    def broken(sources: Sources, subject: str) -> object:
+        raise TypeError("a mistake of ours")
+
+    monkeypatch.setitem(WATCHERS, "broken", Watcher(broken))
+
+    async def story() -> str:
+        first = await opened(hub, "broken")
+        stream = await opened(hub, "runs")
+        store.insert_run(a_run("r1"))
+        topic = await next_topic(stream)
+        await stream.aclose()
+        await first.aclose()
+        return topic
+
+    assert asyncio.run(story()) == "runs"
+    assert [each.message for each in caplog.records] == ["the live view cannot look at broken"]
+
+
+def test_parts_are_watched_where_settings_hold_maps(store: MemoryStore) -> None:
+    """As those of a configuration file with users do."""
+    seen = threading.Event()
+
+    @contextmanager
+    def look_with(sources: Sources) -> Iterator[Callable[[str], object]]:
+        yield lambda subject: seen.set()
+
+    poll = BackgroundPoll(look_with, every_seconds=0.01)
+    settings = Settings(users=(("ada", {"role": "viewer"}),))
+    assert poll.see(Sources(store, settings), "") is None
+    assert seen.wait(SECONDS)
