@@ -212,7 +212,7 @@ def _label(view: View, node: StepNode) -> Text:
     if node.usage is not None:
         text.append(f"  {_usage(node.usage)}", "dim")
     if node.error is not None and not any(child.error is not None for child in node.children):
-        text.append(f"  {node.error.message}", "red")
+        text.append(f"  {node.error.text}", "red")
     elif node.caught:
         text.append(f"  caught: {node.caught}", "yellow")
     return text

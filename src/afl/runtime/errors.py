@@ -187,6 +187,12 @@ class StepFailure(
         return f"{self.message}{self.where}"
 
     @property
+    def text(self) -> str:
+        """The message for a list of failures. The message of a KeyError is the key alone, so its type is added."""
+        is_key = self.error_type == KeyError.__name__ and self.message != self.error_type
+        return f"{self.error_type}: {self.message}" if is_key else self.message
+
+    @property
     def where(self) -> str:
         """The place in words, with a leading space; empty when unknown."""
         parts = []

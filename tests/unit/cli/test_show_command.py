@@ -107,3 +107,14 @@ def test_no_run_at_all(afl: Afl, doubling: str, tmp_path: Path) -> None:
     done = afl("show")
     assert done.code == 1
     assert f"there is no store {tmp_path}/.afl/afl.db yet" in done.err
+
+
+def test_a_missing_key_is_more_than_its_name(afl: Afl, doubling: str, tmp_path: Path) -> None:
+    (tmp_path / "agents.py").write_text(
+        "from afl import handler\n\n@handler(\"t.Double\")\ndef double(n):\n    return {}['gone']\n"
+    )
+    failed = afl("run", doubling, "-i", "n=5", "-a", "agents.py")
+    assert failed.code == 1
+    assert failed.err.count("KeyError") == 2  # what failed, and the last line of the traceback
+    for command in ("show", "list"):
+        assert "KeyError: 'gone'" in afl(command).out

@@ -183,7 +183,7 @@ class _Side:
             ),
             duration_ms=max(0, step.ended - step.started) if step.ended else 0,
             attempts=sum(each.deliveries for each in tasks),
-            error=error.message if isinstance(error, StepFailure) else "",
+            error=error.text if isinstance(error, StepFailure) else "",
         )
 
 

@@ -217,5 +217,5 @@ def _values(step: StepDefinition) -> dict[str, Any]:
 
 
 def _error(error: Exception | None) -> str:
-    message = error.message if isinstance(error, StepFailure) else str(error or "")
+    message = error.text if isinstance(error, StepFailure) else str(error or "")
     return first_line(message) if message else ""

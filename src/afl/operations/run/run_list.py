@@ -137,7 +137,7 @@ def run_line(run: RunDefinition, status: RunStatus | None = None, inputs: str = 
         duration_ms=max(0, (run.ended or wall_ms()) - run.created),
         waiting=run.waiting,
         reason=run.reason,
-        error=str(failure) if failure is not None else "",
+        error=f"{failure.text}{failure.where}" if failure is not None else "",
         parent=run.parent,
         name=run.name,
         tags=run.tags,
