@@ -16,7 +16,7 @@ import signal
 import sys
 import traceback
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from multiprocessing.connection import Connection, Pipe, wait
 from tempfile import TemporaryFile
 from typing import Any
@@ -107,11 +107,12 @@ class ParallelRun:
         for connection in ready:
             assert isinstance(connection, Connection)
             try:
-                hook, content = connection.recv()
+                said = connection.recv()
             except EOFError:
                 self._ended(session, connection)
             else:
-                self._pass_on(session.config, self._running[connection], hook, content)
+                for hook, content in said:
+                    self._pass_on(session.config, self._running[connection], hook, content)
         if session.shouldfail:
             raise session.Failed(session.shouldfail)
         if session.shouldstop:
@@ -150,21 +151,27 @@ class _Running:
 
 
 class _Sender:
-    """The plugin of the other processes."""
+    """The plugin of the other processes: it sends once per test, when it starts, what there is to say by then."""
 
     def __init__(self, config: pytest.Config, connection: Connection) -> None:
         self._config = config
-        self._send: Callable[[tuple[str, Any]], None] = connection.send
+        self._connection = connection
+        self._said: list[tuple[str, Any]] = []
 
     def pytest_runtest_logstart(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
-        self._send(("logstart", (nodeid, location)))
+        self.send("logstart", (nodeid, location))
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         data = self._config.hook.pytest_report_to_serializable(config=self._config, report=report)
-        self._send(("report", data))
+        self._said.append(("report", data))
 
     def pytest_runtest_logfinish(self, nodeid: str, location: tuple[str, int | None, str]) -> None:
-        self._send(("logfinish", (nodeid, location)))
+        self._said.append(("logfinish", (nodeid, location)))
+
+    def send(self, hook: str, content: Any) -> None:
+        """Send this, after what was said before."""
+        self._connection.send([*self._said, (hook, content)])
+        self._said.clear()
 
 
 def _taken(numbers: int, pieces: list[list[pytest.Item]]) -> Iterator[pytest.Item]:
@@ -207,13 +214,14 @@ def _be_a_process(
             _PR_SET_PDEATHSIG, signal.SIGKILL
         )  # nobody is left behind, however the first one ends
         _set_apart(session.config, number)
-        session.config.pluginmanager.register(_Sender(session.config, connection))
+        sender = _Sender(session.config, connection)
+        session.config.pluginmanager.register(sender)
         item = next(tests, None)
         while item is not None:
             following = _Following(tests)
             item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
             item = following.get()
-        connection.send(("fixtures", dict(times.seconds)))
+        sender.send("fixtures", dict(times.seconds))
         atexit._run_exitfuncs()  # type: ignore[attr-defined]
         code = 0
     except KeyboardInterrupt:
