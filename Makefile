@@ -10,12 +10,13 @@ VENV := .venv/.created
 BASE := .venv/.base-installed
 EXAMPLES := .venv/.examples-installed
 DEV := .venv/.dev-installed
+COLLECTED := .venv/.tests-collected
 LOWEST := .venv-lowest/.installed
 LOWEST_INSTALL := .venv/bin/uv pip install -q --python .venv-lowest/bin/python
 # Many containers forbid bytecode. The tests start hundreds of processes, and each would compile the sources anew.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: run examples test quick unit lint types imports collected tests lowest chromium pictures bench fmt docs clean help
+.PHONY: run examples test quick unit lint types imports tests lowest chromium pictures bench fmt docs clean help
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' Makefile | sed 's/:.*##/:/' | sort
@@ -61,7 +62,7 @@ examples: $(EXAMPLES)  ## run every example, each with the command at its top
 	$(PY) examples/web_app/main.py
 
 test: $(DEV)  ## lint, types, import contract and every test
-	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types lint imports collected
+	@$(MAKE) --no-print-directory --jobs 2 --output-sync=target types lint imports $(COLLECTED)
 	@$(MAKE) --no-print-directory tests
 
 lint: $(DEV)  ## ruff: style and format
@@ -74,10 +75,11 @@ types: $(DEV)  ## mypy --strict
 imports: $(DEV)  ## the floors: each imports only those below
 	@$(PY) -c 'from importlinter.cli import lint_imports_command as main; main(["--no-logo"])'
 
-# Reads every file of tests while mypy runs on the other core: `tests` then finds them compiled.
+# Reads every file of tests beside mypy, once: `tests` then finds them compiled, and later all but those that changed.
 # What cannot be read is told of by `tests`.
-collected: $(DEV)
+$(COLLECTED): $(DEV)
 	@$(PY) -m pytest --collect-only -qq >/dev/null 2>&1 || true
+	@touch $@
 
 # More processes than cores: with three the cores were idle for three tenths of the time.
 tests: $(DEV)  ## pytest, against real servers started from wheels
