@@ -36,6 +36,7 @@ tasks:
   end: {name: End, depends: [say], config: !Subprocess {cmd: echo, args: ["loud {{ params.loud }}"]}}
 """
 SLOW = "name: Slow\ntasks: {a: {name: A, config: !Subprocess {cmd: sleep, args: ['600']}}}\n"
+NEVER = SLOW.replace("Slow", "Never")
 VAIN = f"""
 name: Vain
 tasks: {{a: {{name: A, working_directory: "/no/{"folder " * 20}last", config: !Subprocess {{cmd: "true"}}}}}}
@@ -47,7 +48,7 @@ Story = Callable[[Pilot[None], MainScreen], Awaitable[None]]
 @pytest.fixture(scope="module")
 def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalProcess]:
     folder = tmp_path_factory.mktemp("ui")
-    texts = {"etl/flow": FLOW, "never_run": SLOW, "slow": SLOW, "vain": VAIN, "bad": "name: Bad\ntaks: {}\n"}
+    texts = {"etl/flow": FLOW, "never_run": NEVER, "slow": SLOW, "vain": VAIN, "bad": "name: Bad\ntaks: {}\n"}
     for name, text in texts.items():
         (folder / "workflows" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "workflows" / f"{name}.yml").write_text(text)
