@@ -20,7 +20,7 @@ from afl.kernel.errors import AgentFlowError, CapabilityError
 from afl.kernel.event_loop import embedding_loop
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
-from afl.kernel.thread_pool import ThreadPool
+from afl.kernel.thread_pool import IDLE_SECONDS, ThreadPool
 from afl.operations.work.offers import Offer
 from afl.operations.work.service import ServiceOptions
 from afl.runtime.entities import TaskDefinition
@@ -92,7 +92,7 @@ class RemoteWorker(Worker):
                 self._closed.set()
                 self._room.close()
                 keeper.join()
-                self._pool.shutdown(wait=False)
+                self._pool.shutdown(patience=0.0 if self._in_flight.running else IDLE_SECONDS)
 
     def _loop(self, reports: ThreadPoolExecutor) -> None:
         while not self._stopping.is_set():

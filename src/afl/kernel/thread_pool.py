@@ -12,6 +12,7 @@ from typing import Protocol
 from afl.kernel.joinable_thread import JoinableThread
 
 Job = Callable[[], None]
+IDLE_SECONDS = 1.0  # by then an idle thread has ended; one that is at work may never end
 
 _log = logging.getLogger(__name__)
 

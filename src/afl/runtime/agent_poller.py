@@ -87,7 +87,7 @@ class AgentPoller(WorkerService):
                 worker.drain(DRAIN_SECONDS)
             finally:
                 self._worker = None
-                self._end_threads()
+                self._end_threads(worker)
                 registration.leave(problem)
 
     def poll_once(self) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 
 from afl.kernel import crashpoint
 from afl.kernel.errors import FencedError
-from afl.kernel.thread_pool import ThreadPool
+from afl.kernel.thread_pool import IDLE_SECONDS, ThreadPool
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition, TaskState, child_of
 from afl.runtime.evaluation.run_observer import Observer
 from afl.runtime.evaluation.session import Session
@@ -33,7 +33,6 @@ _OPEN = (TaskState.PENDING, TaskState.RUNNING)
 _GOES_ON = (RunnerState.CREATED, RunnerState.RUNNING)
 _MOST_CHILDREN = 10_000
 _OTHERS_SECONDS = 1.0
-_STOP_SECONDS = 1.0  # for handlers that were told to stop; those that do not listen are left behind
 
 
 class _RunWorker(Worker):
@@ -136,7 +135,7 @@ class LocalRunner:
         """End the threads; handlers finish first, but for those whose time was up: they get a moment, no more."""
         self._worker.close()
         if "_pool" in vars(self):
-            self._pool.shutdown(patience=None if self._worker.in_flight.running else _STOP_SECONDS)
+            self._pool.shutdown(patience=None if self._worker.in_flight.running else IDLE_SECONDS)
 
     def __enter__(self) -> LocalRunner:
         return self

@@ -117,7 +117,7 @@ class RunnerService(WorkerService):
             self._drain(worker)
         finally:
             self.abandoned, self._worker = worker.abandoned, None
-            self._end_threads()
+            self._end_threads(worker)
             if self._status is not None:
                 self._status.close()
                 self._status = None

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Protocol
 
 from afl.kernel.event_loop import embedding_loop, other_thread
 from afl.kernel.ids import random_id
-from afl.kernel.thread_pool import ThreadPool
+from afl.kernel.thread_pool import IDLE_SECONDS, ThreadPool
 from afl.runtime.entities import ServerDefinition
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
@@ -68,10 +68,10 @@ class WorkerService:
         loop = other_thread(self._loop)
         return Worker(self._evaluator, handlers, options, lambda: self._pool, hooks, loop=loop)
 
-    def _end_threads(self) -> None:
-        """Let the threads end as their handlers return; one that never does is left behind."""
+    def _end_threads(self, worker: Worker) -> None:
+        """The threads end as their handlers return; one that never does is left behind."""
         if "_pool" in vars(self):
-            self._pool.shutdown(wait=False)
+            self._pool.shutdown(patience=0.0 if worker.in_flight.running else IDLE_SECONDS)
             del self._pool
 
     def _described(self, config: _Config, handlers: Sequence[str], topics: Sequence[str]) -> ServerDefinition:
