@@ -77,6 +77,12 @@ async def until(pilot: Pilot[None], look: Callable[[], bool]) -> None:
             await pilot.pause(0.02)
 
 
+def stands(main: MainScreen, status: Status) -> bool:
+    """Whether the graph shows the chosen run in this state; before its first answer it shows the one chosen before."""
+    standing = main.query_one(DagView).standing
+    return standing is not None and (standing.run.run_id, standing.run.status) == (main.run_id, status)
+
+
 def top(pilot: Pilot[None]) -> Screen[Any]:
     """The screen that is shown now."""
     return pilot.app.screen
@@ -154,7 +160,7 @@ def test_a_run_is_started_with_its_parameters_and_followed(principal: PrincipalP
         await press_start(pilot, main, word="$HOME", size="3")
         await until(pilot, lambda: main.query_one(RunLog).count == 2)
         dag = main.query_one(DagView)
-        await until(pilot, lambda: dag.standing is not None and dag.standing.run.status is Status.COMPLETED)
+        await until(pilot, lambda: stands(main, Status.COMPLETED))
         shown = [row.text for row in main.query_one(RunLog).lines]
         assert shown[0].rstrip().endswith("Say  $HOME 3 big")
         assert shown[1].rstrip().endswith("End  loud false")
@@ -170,8 +176,7 @@ def test_the_reason_of_a_run_that_failed_is_shown_in_full(principal: PrincipalPr
     async def story(pilot: Pilot[None], main: MainScreen) -> None:
         await choose(pilot, main, "vain")
         await press_start(pilot, main)
-        dag = main.query_one(DagView)
-        await until(pilot, lambda: dag.standing is not None and dag.standing.run.status is Status.FAILED)
+        await until(pilot, lambda: stands(main, Status.FAILED))
         await until(pilot, lambda: "last'" in screen_text(pilot))
 
     played(principal.settings, story)
