@@ -41,7 +41,11 @@ class Worker(ABC):
     def __enter__(self) -> Worker:
         # Prepared on the thread: a loop that runs here is blocked by this block, and no loop for handlers.
         self._begin(lambda: self._prepare()())
-        self._up.wait()
+        try:
+            self._up.wait()
+        except BaseException:  # Ctrl-C: no block is entered, and so none is left
+            self._give_up()
+            raise
         self._check()
         return self
 
@@ -51,7 +55,11 @@ class Worker(ABC):
 
     async def __aenter__(self) -> Worker:
         self._begin(self._prepare())  # here, so that the handlers know this loop
-        await asyncio.to_thread(self._up.wait)
+        try:
+            await asyncio.to_thread(self._up.wait)
+        except BaseException:  # canceled: no block is entered, and so none is left
+            await asyncio.to_thread(self._give_up)
+            raise
         self._check()
         return self
 
@@ -83,6 +91,11 @@ class Worker(ABC):
         self._stop()
         if self._thread is not None:
             self._thread.join()
+
+    def _give_up(self) -> None:
+        """End it once it works: before that it cannot be stopped."""
+        self._up.wait()
+        self._end()
 
     def _check(self) -> None:
         """What ended the worker is raised where its block begins or ends."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.eventually import eventually
@@ -57,3 +60,49 @@ def test_a_misspelled_handler_is_reported_once_a_workflow_is_started(
         eventually(lambda: all("Do" in each.why().cause.sentence for each in handles))
     reported = [text for text in caplog.messages if "did you mean 'Do'" in text]
     assert len(reported) == 1
+
+
+def test_a_worker_whose_start_is_canceled_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody leaves a block that was not entered, so it would work on, also without its store."""
+    starting, go = threading.Event(), threading.Event()
+
+    @contextmanager
+    def slowly(*given: Any) -> Iterator[None]:
+        starting.set()
+        assert go.wait(20)
+        yield
+
+    monkeypatch.setattr("afl.client.worker.alerting", slowly)
+
+    async def story() -> None:
+        async with afl.connect(tmp_path / "c.db") as flow:
+            worker = flow.worker({"Do": lambda x: {"y": x}})
+            entering = asyncio.create_task(worker.__aenter__())
+            assert await asyncio.to_thread(starting.wait, 20)
+            entering.cancel()
+            go.set()
+            with pytest.raises(asyncio.CancelledError):
+                await entering
+            assert worker._thread is not None
+            assert not worker._thread.is_alive()
+
+    asyncio.run(story())
+
+
+def test_a_worker_whose_start_is_interrupted_ends(tmp_path: Path) -> None:
+    class Interrupted(threading.Event):
+        waits = 0
+
+        def wait(self, timeout: float | None = None) -> bool:
+            self.waits += 1
+            if self.waits == 1:
+                raise KeyboardInterrupt
+            return super().wait(timeout)
+
+    with afl.connect(tmp_path / "i.db") as flow:
+        worker = flow.worker({"Do": lambda x: {"y": x}})
+        worker._up = Interrupted()
+        with pytest.raises(KeyboardInterrupt), worker:
+            raise AssertionError("not entered")
+        assert worker._thread is not None
+        assert not worker._thread.is_alive()
