@@ -13,7 +13,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from afl.client.calls import AWAY, LONG_POLL_SECONDS, PAGE_SIZE, RETRY_SECONDS, PageT, open_store
 from afl.client.joined_start import JoinedStart, result_of
 from afl.client.outcome import not_ended
-from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds
+from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds, closed
 from afl.client.run_waits import countdown
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.client.worker import Worker, make_worker
@@ -44,6 +44,7 @@ class AsyncCalls:
         self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="afl-client")
         self._polls = ThreadPoolExecutor(_POLLS, thread_name_prefix="afl-client-poll")
         self._ends: RunEndWaiters | None = None
+        self._is_closed = False
 
     async def call(
         self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs
@@ -53,14 +54,16 @@ class AsyncCalls:
 
     async def in_thread(self, work: Callable[[], T]) -> T:
         """What a function returns that blocks."""
-        return await _on(self._threads, work)
+        return await self._on(self._threads, work)
 
     async def poll(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
         """The result of an operation that waits; None if the store or the server is away for now.
 
         Other operations are called meanwhile.
         """
-        return await _unless_away(_on(self._polls, partial(self._client.call, function, *args, **kwargs)))
+        return await _unless_away(
+            self._on(self._polls, partial(self._client.call, function, *args, **kwargs))
+        )
 
     async def joined_start(self, connection: Any, *given: Any) -> JoinedStart:
         """A start as part of the transaction of a connection."""
@@ -85,6 +88,7 @@ class AsyncCalls:
 
     def worker(self, settings: Settings, handlers: Any, options: ServiceOptions) -> Worker:
         """A worker that has not started."""
+        self._check_open()
         return make_worker(self._client, settings, handlers, options)
 
     def open_store(self) -> PersistenceAPI:
@@ -116,6 +120,7 @@ class AsyncCalls:
 
     async def end_of(self, run: str, timeout: float | None) -> RunEnd:
         """Where a run stands when it is over; TimeoutError after so many seconds."""
+        self._check_open()
         if self._ends is None:
             if isinstance(self._client, StoreClient):
                 store = await self.in_thread(self.open_store)
@@ -138,10 +143,19 @@ class AsyncCalls:
 
     async def close(self) -> None:
         """End what waits, and the threads."""
+        self._is_closed = True
         if self._ends is not None:
             await self._ends.close()
         self._polls.shutdown(wait=False, cancel_futures=True)
         await asyncio.to_thread(self._threads.shutdown)
+
+    async def _on(self, threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
+        self._check_open()
+        return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, work)
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise closed()
 
 
 async def _unless_away(answer: Awaitable[T]) -> T | None:
@@ -154,7 +168,3 @@ async def _unless_away(answer: Awaitable[T]) -> T | None:
 
 async def _awaited(value: Any) -> Any:
     return await value if inspect.isawaitable(value) else value
-
-
-async def _on(threads: ThreadPoolExecutor, work: Callable[[], T]) -> T:
-    return await asyncio.get_running_loop().run_in_executor(threads, copy_context().run, work)

@@ -8,7 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 
-from afl.kernel.errors import AgentFlowError, NotFoundError, StoreUnavailable
+from afl.kernel.errors import AgentFlowError, InputError, NotFoundError, StoreUnavailable
 from afl.operations.run.waiting import MOST_RUNS, RunEnd, RunEnds, ended_runs, wait_for_any
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.topics import run_topic
@@ -18,14 +18,25 @@ _RETRY_SECONDS = 0.5  # the store is away
 _LONG_POLL_SECONDS = 2.0
 
 
+def closed() -> InputError:
+    """The error of whoever waits or asks when the client is closed."""
+    return InputError("the client is closed; use it inside the block of `async with afl.connect(...)`")
+
+
 class RunEndWaiters(ABC):
     """Futures of those who wait, by run; whoever implements it resolves them."""
 
     def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
         self._futures: dict[str, set[asyncio.Future[RunEnd]]] = {}
 
     async def end_of(self, run: str) -> RunEnd:
         """Where a run stands when it is over. NotFoundError if it is not in the store, or no longer."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise InputError(
+                "the client waits for runs on another event loop; open a client on each loop, or one by "
+                "`with afl.connect(...)`, which every thread may use"
+            )
         future: asyncio.Future[RunEnd] = asyncio.get_running_loop().create_future()
         is_new = run not in self._futures
         self._futures.setdefault(run, set()).add(future)
@@ -37,9 +48,8 @@ class RunEndWaiters(ABC):
             self._forget(run, future)
 
     async def close(self) -> None:
-        """End every wait as canceled."""
-        for future in [each for futures in self._futures.values() for each in futures]:
-            future.cancel()
+        """End every wait with an error: nobody canceled those who wait."""
+        self._fail(list(self._futures), closed())
 
     def _forget(self, run: str, future: asyncio.Future[RunEnd]) -> None:
         futures = self._futures.get(run, set())
@@ -75,7 +85,6 @@ class StoreRunEnds(RunEndWaiters):
     def __init__(self, store: PersistenceAPI) -> None:
         super().__init__()
         self._store = store
-        self._loop = asyncio.get_running_loop()
         self._subscription = store.subscribe([])
         self._thread: threading.Thread | None = None
 

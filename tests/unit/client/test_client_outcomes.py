@@ -119,3 +119,37 @@ def test_an_option_of_the_wrong_type_is_told(named: dict[str, Any], message: str
         with pytest.raises(InputError, match=message):
             flow.start(SOURCE, x=1, **named)
         assert flow.list() == []
+
+
+def test_a_closed_client_says_so_to_whoever_waits_and_asks() -> None:
+    async def story() -> None:
+        async with afl.connect("memory://") as flow:
+            handle = await flow.start(SOURCE, x=1)
+
+            async def read() -> list[str]:
+                return [event.kind async for event in handle.events()]
+
+            waiting = [asyncio.create_task(handle.result()), asyncio.create_task(read())]
+            while handle._calls._ends is None:
+                await asyncio.sleep(0)
+        for late in (*waiting, handle.result(), read(), handle.status(), flow.start(SOURCE, x=2)):
+            with pytest.raises(InputError, match=r"the client is closed; use it inside the block"):
+                await late
+        with pytest.raises(InputError, match="the client is closed"):
+            flow.worker()
+
+    asyncio.run(story())
+
+
+def test_a_wait_on_another_event_loop_is_refused() -> None:
+    """Its future would be resolved by the loop of the first wait: without a timeout it would never return."""
+
+    async def story() -> None:
+        async with afl.connect("memory://") as flow, flow.worker({"Do": lambda x: {"y": x}}):
+            assert await flow.run(SOURCE, x=1, timeout=20) == {"y": 1}
+            handle = await flow.start(SOURCE, x=2)
+            with pytest.raises(InputError, match=r"another event loop; .* `with afl\.connect"):
+                await asyncio.to_thread(asyncio.run, handle.result(timeout=0.1))
+            assert await handle.result(timeout=20) == {"y": 2}
+
+    asyncio.run(story())
