@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import threading
-from collections.abc import Mapping
+from collections.abc import Coroutine, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 from support.agents import SECONDS, Recorder, begin, ended, only_task, run_of, serving
 
 from afl import handler
@@ -156,6 +157,69 @@ def test_a_parameter_that_does_not_fit_its_type_is_named() -> None:
         return {"either": either}
 
     assert call(unclear, either={"grams": 1}) == {"either": {"grams": 1}}
+
+
+T = TypeVar("T")
+
+
+@dataclass
+class Box(Generic[T]):
+    held: T
+
+
+class Spot(NamedTuple):
+    row: int
+    day: date
+
+
+def test_collections_bytes_and_generic_classes_are_what_they_are_annotated_as() -> None:
+    seen: list[Any] = []
+
+    def work(
+        data: bytes, more: list[bytes], tags: set[str], pair: tuple[int, str], spot: Spot, box: Box[int]
+    ) -> None:
+        seen.extend([data, more, tags, pair, spot, box])
+
+    given = {"data": "YWI=", "more": ["/w=="], "tags": ["x"], "pair": [1, "a"]}
+    call(work, **given, spot=[1, "2026-01-02"], box={"held": 3})
+    assert seen == [b"ab", [b"\xff"], {"x"}, (1, "a"), Spot(1, date(2026, 1, 2)), Box(3)]
+    with pytest.raises(InputError, match="takes 'data' as bytes; 'no!' does not fit: Invalid base64"):
+        call(work, data="no!")
+
+
+def test_a_type_that_nothing_is_made_of_is_named() -> None:
+    def work(colors: Iterable[Color]) -> None:
+        raise AssertionError("not called")
+
+    with pytest.raises(
+        InputError, match=r"takes 'colors' as .*Iterable\[.*Color\]; .* cannot be made of data"
+    ):
+        call(work, colors=["red"])
+
+
+class Tour(BaseModel):
+    first_stop: str = Field("none", alias="firstStop")
+    next: Tour | None = None
+
+
+def test_a_model_is_made_of_the_names_of_its_fields_and_of_their_aliases() -> None:
+    """What is stored of a model has the names of fields; by its aliases alone each would get its default again."""
+    seen: list[Tour] = []
+
+    def work(tour: Tour) -> None:
+        seen.append(tour)
+
+    call(work, tour=Tour(firstStop="Bergen").model_dump(mode="json"))
+    call(work, tour={"firstStop": "Oslo", "next": {"first_stop": "Bergen"}})
+    assert [each.first_stop for each in seen] == ["Bergen", "Oslo"]
+    assert seen[1].next == seen[0]
+
+
+def test_a_partial_function_has_the_types_of_its_function() -> None:
+    def work(prefix: str, day: date) -> dict[str, Any]:
+        return {"day": f"{prefix} {day:%d.%m.}"}
+
+    assert call(functools.partial(work, "on"), day="2026-01-02") == {"day": "on 02.01."}
 
 
 def test_a_type_that_only_type_checkers_know_converts_nothing() -> None:

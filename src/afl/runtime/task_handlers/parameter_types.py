@@ -4,7 +4,8 @@
     def ship(item: Item, day: date) -> dict[str, str]: ...
 
 A dataclass, a pydantic model, a date, an enumeration and the like are made of what the facet gives, also in lists and
-maps of them; so are maps with numbers as keys. What has an annotation that says less is passed on as it is.
+maps of them; so are bytes, sets, tuples, and maps with numbers as keys. What has an annotation that says less is passed
+on as it is.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Callable, Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
+from functools import cache, partial
 from pathlib import PurePath
 from typing import Any
 from uuid import UUID
@@ -24,11 +26,16 @@ import msgspec
 
 from afl.kernel.errors import InputError
 
-_TEXTS = (date, time, timedelta, UUID, Decimal, Enum, PurePath)  # what JSON has as a text or a number
+_NOT_IN_JSON = (
+    *(date, time, timedelta, UUID, Decimal, Enum, PurePath, bytes, bytearray),  # texts or numbers there
+    *(tuple, set, frozenset),  # lists there
+)
 
 
 def typed_parameters(function: Callable[..., Any]) -> dict[str, Any]:
     """The parameters of a function whose values are to be converted, each with its type."""
+    while isinstance(function, partial):
+        function = function.func
     target = function if inspect.isroutine(function) else type(function).__call__
     try:
         hints = typing.get_type_hints(target)
@@ -58,8 +65,9 @@ def converted(given: Mapping[str, Any], types: Mapping[str, Any], facet: str) ->
 
 
 def _is_typed(kind: Any) -> bool:
-    if isinstance(kind, type) and (
-        issubclass(kind, _TEXTS) or dataclasses.is_dataclass(kind) or hasattr(kind, "model_validate")
+    made = typing.get_origin(kind) or kind
+    if isinstance(made, type) and (
+        issubclass(made, _NOT_IN_JSON) or dataclasses.is_dataclass(made) or hasattr(made, "model_validate")
     ):
         return True
     return _has_number_keys(kind) or any(_is_typed(each) for each in typing.get_args(kind))
@@ -85,7 +93,16 @@ def _can_be_made(kind: Any) -> bool:
 def _made(kind: Any, value: Any) -> Any:
     """What msgspec does not know."""
     if hasattr(kind, "model_validate"):
-        return kind.model_validate(value)
-    if issubclass(kind, PurePath):
+        return kind.model_validate(value, **_both_names(kind))
+    if isinstance(kind, type) and issubclass(kind, PurePath):
         return kind(value)
-    raise NotImplementedError
+    raise TypeError(f"a value of {kind} cannot be made of data; annotate the parameter with another type")
+
+
+@cache
+def _both_names(model: Any) -> dict[str, bool]:
+    """Options for a model whose fields may have aliases: what is stored of one has the names of its fields."""
+    parameters = inspect.signature(
+        model.model_validate
+    ).parameters  # before pydantic 2.11 there is no such option
+    return {"by_alias": True, "by_name": True} if "by_name" in parameters else {}
