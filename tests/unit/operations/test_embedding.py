@@ -37,6 +37,23 @@ def test_methods_of_an_object_are_handlers(tmp_path: Path) -> None:
     assert afl.run(SOURCE, {"n": 4}, handlers=Doubler(2), store=f"sqlite:///{tmp_path}/a.db") == {"m": 8}
 
 
+class Loose:
+    @staticmethod
+    @afl.handler("Double")
+    def inside(n: int) -> dict[str, int]:
+        return {"m": 3 * n}
+
+    @afl.handler("Triple")
+    @classmethod
+    def outside(cls, n: int) -> dict[str, int]:
+        return {"m": 4 * n}
+
+
+@pytest.mark.parametrize(("facet", "outputs"), [("Double", {"m": 12}), ("Triple", {"m": 16})])
+def test_static_and_class_methods_are_handlers(facet: str, outputs: dict[str, int]) -> None:
+    assert afl.run(SOURCE.replace("Double", facet), {"n": 4}, handlers=Loose(), store="memory://") == outputs
+
+
 def test_a_method_that_is_overridden_without_a_mark_is_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the object of the class Silent has no handlers; a handler is"):
         afl.run(SOURCE, {"n": 4}, handlers=Silent(2), store=f"sqlite:///{tmp_path}/a.db")

@@ -246,6 +246,38 @@ def test_coroutines_are_awaited() -> None:
     assert call(work, n=4) == {"grams": 4, "parts": []}
 
 
+class Doubling:
+    async def __call__(self, n: int) -> dict[str, int]:
+        await asyncio.sleep(0)
+        return {"n": 2 * n}
+
+
+def test_whatever_gives_a_coroutine_is_awaited() -> None:
+    double = Doubling()
+
+    @functools.wraps(double.__call__)
+    def wrapped(*args: Any, **named: Any) -> Coroutine[Any, Any, dict[str, int]]:
+        return double(*args, **named)
+
+    assert call(double, n=4) == {"n": 8}
+    assert call(wrapped, n=4) == {"n": 8}
+    assert call(lambda n: double(n), n=4) == {"n": 8}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({7: print}, "a handler is registered for 7; .* a text"),
+        ({"F": None}, "the handler of F is None; expected a function"),
+        ({"F": "agents.work"}, "the handler of F is 'agents.work'; expected a function"),
+        ({"F": dict}, r"the parameters of the handler of F, <class 'dict'>, cannot be read"),
+    ],
+)
+def test_what_cannot_be_a_handler_is_refused(given: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        Handlers.of(given)
+
+
 def test_marked_functions_of_a_module_are_handlers() -> None:
     @handler("a.F")
     @handler("G")

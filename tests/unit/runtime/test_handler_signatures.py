@@ -79,6 +79,17 @@ def test_a_parameter_that_is_misspelled_missing_or_extra_is_told_with_both_place
     assert "misspelled() needs 'amuont', which shop.Charge does not give" in two
 
 
+def test_a_parameter_that_is_given_by_position_only_is_told() -> None:
+    def positional(order: str, /, amount: float) -> dict[str, Any]: ...
+
+    def collecting(*order: str, amount: float) -> dict[str, Any]: ...
+
+    (problem,) = found(Charge=positional)
+    assert "positional() takes 'order' by position only, and shop.Charge gives it by name" in problem
+    (problem,) = found(Charge=collecting)
+    assert "collecting() does not take 'order', which shop.Charge gives" in problem
+
+
 @pytest.mark.parametrize("kind", [str, None, list[str], Slip])
 def test_a_return_annotation_that_cannot_fit_is_told(kind: Any) -> None:
     def wrong(order: str, amount: float) -> Any: ...

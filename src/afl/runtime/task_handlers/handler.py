@@ -6,7 +6,7 @@
 
 A function's parameters are the facet's, as dataclasses, pydantic models, dates and the like if they are annotated so;
 it may ask for `context` beside them. It answers with a map, a dataclass or a pydantic model of the facet's returns.
-`async def` works as well.
+`async def` works as well, and so does whatever else gives a coroutine.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def handler(facet: str) -> Callable[[Function], Function]:
         )
 
     def mark(function: Function) -> Function:
-        setattr(function, _MARK, (*getattr(function, _MARK, ()), facet))
+        marked = function.__func__ if isinstance(function, staticmethod | classmethod) else function
+        setattr(marked, _MARK, (*getattr(marked, _MARK, ()), facet))
         return function
 
     return mark
@@ -53,12 +54,11 @@ class Handler:
     def __init__(self, facet: str, function: Callable[..., Any]) -> None:
         self.facet = facet
         self.function = function
-        parameters = inspect.signature(function).parameters.values()
+        parameters = _parameters(facet, function)
         self._wants_context = any(parameter.name == "context" for parameter in parameters)
         self._takes_all = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
         self._names = {parameter.name for parameter in parameters} - {"context"}
         self._types = typed_parameters(function)
-        self._is_async = inspect.iscoroutinefunction(function)
 
     def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
         """Do the work; the answer is plain data."""
@@ -73,7 +73,7 @@ class Handler:
         if self._wants_context:
             given["context"] = context
         answer = self.function(**given)
-        return plain(_awaited(answer, context) if self._is_async else answer)
+        return plain(_awaited(answer, context) if inspect.iscoroutine(answer) else answer)
 
 
 class Callback:
@@ -95,6 +95,18 @@ class TaskHandler(Protocol):
 
     def __call__(self, payload: Mapping[str, Any], context: HandlerContext) -> Any:
         """Do the work; the answer is plain data."""
+
+
+def _parameters(facet: str, function: Any) -> list[inspect.Parameter]:
+    if not callable(function):
+        raise InputError(f"the handler of {facet} is {function!r:.80}; expected a function")
+    try:
+        return list(inspect.signature(function).parameters.values())
+    except ValueError as error:  # a function in C
+        raise InputError(
+            f"the parameters of the handler of {facet}, {function!r:.80}, cannot be read; "
+            "write a function that calls it"
+        ) from error
 
 
 def _awaited(answer: Coroutine[Any, Any, Any], context: HandlerContext) -> Any:
@@ -138,6 +150,8 @@ class Handlers:
 
     def add(self, each: TaskHandler) -> None:
         """Add a handler; one facet has one handler."""
+        if not isinstance(each.facet, str):  # the store keeps the names, and could not read them again
+            raise InputError(f"a handler is registered for {each.facet!r:.80}; the name of a facet is a text")
         if each.facet in self._by_name:
             raise InputError(f"there are two handlers for {each.facet}")
         self._by_name[each.facet] = each
@@ -170,6 +184,6 @@ def _members(source: Any) -> Iterator[Any]:
         name
         for kind in type(source).__mro__
         for name, value in vars(kind).items()
-        if hasattr(value, _MARK) and name not in getattr(source, "__dict__", {})
+        if hasattr(getattr(value, "__func__", value), _MARK) and name not in getattr(source, "__dict__", {})
     }
     yield from (getattr(source, name) for name in sorted(marked))

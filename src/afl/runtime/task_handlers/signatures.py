@@ -71,19 +71,20 @@ def _event_facets(program: Program) -> dict[str, Declaration]:
 
 def _problems(function: Callable[..., Any], facet: Declaration) -> Iterator[str]:
     parameters = inspect.signature(function).parameters.values()
-    named = {each.name for each in parameters if each.kind is not each.VAR_KEYWORD} - {"context"}
+    by_name = [each for each in parameters if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)]
+    by_position = {each.name for each in parameters if each.kind is each.POSITIONAL_ONLY}
+    named = {each.name for each in by_name} - {"context"}
     given = {field.name for field in facet.params}
     called = getattr(function, "__name__", "the function")
     if not any(each.kind is each.VAR_KEYWORD for each in parameters):
         for name in sorted(given - named):
+            if name in by_position:
+                yield f"{called}() takes {name!r} by position only, and {facet.name} gives it by name"
+                continue
             near = near_name(name, named - given)
             hint = f"; did you mean {near!r}?" if near else ""
             yield f"{called}() does not take {name!r}, which {facet.name} gives{hint}"
-    needed = {
-        each.name
-        for each in parameters
-        if each.default is each.empty and each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
-    }
+    needed = {each.name for each in by_name if each.default is each.empty}
     for name in sorted(needed - given - {"context"}):
         yield f"{called}() needs {name!r}, which {facet.name} does not give"
     yield from _return_problems(function, called, facet)
