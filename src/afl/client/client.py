@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -13,14 +12,13 @@ from afl.client.calls import Calls
 from afl.client.handle import RunHandle
 from afl.client.parts import part
 from afl.client.source import Source, as_mapping, as_name, explained, merged_inputs, read_source
-from afl.client.worker import Worker
+from afl.client.worker import Worker, worker_options
 from afl.kernel.errors import InputError
 from afl.kernel.schedule import CatchUp
 from afl.operations.people.approvals import Answered, Approval, answer, list_approvals, reject
 from afl.operations.program.submission import Submitted, start_workflow, submit, submit_source
 from afl.operations.run.run_list import RunLine, list_runs
 from afl.operations.run.waiting import wait_a_while
-from afl.operations.work.service import ServiceOptions
 from afl.operations.work.timetable import add_source, remove, schedule_workflow, schedules
 from afl.runtime.entities import labels
 from afl.runtime.schedules import Overlap, WorkflowSchedule
@@ -145,11 +143,9 @@ class Client:
         `concurrency` tasks are worked on at a time. With a server it needs handlers, a token of the role `worker`,
         and a runner on the store, which evaluates the runs.
         """
-        settings = self._calls.settings
-        if task_list is not None:
-            settings = replace(settings, task_list=task_list)
-        shutdown_ms = round(shutdown_seconds * 1000)
-        options = ServiceOptions("afl-worker", name, concurrency, shutdown_ms)
+        settings, options = worker_options(
+            self._calls.settings, task_list, name, concurrency, shutdown_seconds
+        )
         return self._calls.worker(settings, handlers, options)
 
     def schedule(

@@ -34,6 +34,8 @@ def connect(
 def _settings(address: str | Path | None, token: str | None) -> Settings:
     if address is None:
         return load_settings({"token": token})
+    if not isinstance(address, str | Path):
+        raise InputError(f"the address is a text or a path, got {address!r:.80}")
     text = str(address)
     if text.startswith(("http://", "https://")):
         return load_settings({"server": text, "token": token})

@@ -43,6 +43,10 @@ def read_source(source: Source, workflow: str | None) -> StartSource:
         return StartSource(program=_compiled(source, workflow))
     if isinstance(source, str) and ("{" in source or "\n" in source):
         return StartSource(text=source, name="<string>", workflow=workflow or "")
+    if not isinstance(source, str | Path):
+        raise InputError(
+            f"a source is a path, a text in AFL, a compiled program or the name of a workflow, got {source!r:.80}"
+        )
     if isinstance(source, Path) or source.endswith(".afl") or Path(source).is_file():
         return StartSource(text=read_file(source).text, name=str(source), workflow=workflow or "")
     if not source or "/" in source or " " in source:

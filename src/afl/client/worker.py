@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib
+import math
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import replace
 from typing import Any
 
 from afl.client.store_client import OperationsClient, StoreClient
+from afl.kernel.bounds import check_name
+from afl.kernel.errors import InputError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import Settings
 from afl.operations.work.alerting import alerting
@@ -141,6 +145,17 @@ class StoreWorker(Worker):
     def _stop(self) -> None:
         if self._service is not None:
             self._service.stop()
+
+
+def worker_options(
+    settings: Settings, task_list: str | None, name: str, concurrency: int, shutdown_seconds: float
+) -> tuple[Settings, ServiceOptions]:
+    """What a worker goes by; InputError for what none can."""
+    if task_list:
+        settings = replace(settings, task_list=check_name(task_list, "the task list"))
+    if not isinstance(shutdown_seconds, int | float) or not 0 <= shutdown_seconds < math.inf:
+        raise InputError(f"shutdown_seconds is a number of seconds, 0 or more, got {shutdown_seconds!r:.80}")
+    return settings, ServiceOptions("afl-worker", name, concurrency, round(shutdown_seconds * 1000))
 
 
 def make_worker(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,25 @@ def test_a_misspelled_store_in_memory_makes_no_file(
     with pytest.raises(InputError, match="write memory:// for one in memory"):
         afl.connect(address)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("address", [5, b"x.db", ["x.db"]])
+def test_what_is_neither_a_text_nor_a_path_makes_no_file(
+    address: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="the address is a text or a path, got "):
+        afl.connect(address)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("source", [None, b"workflow W() andThen { }", 5])
+def test_a_source_of_another_type_is_refused(source: Any) -> None:
+    with (
+        afl.connect("memory://") as flow,
+        pytest.raises(InputError, match="a source is a path, a text in AFL, a compiled program or the name"),
+    ):
+        flow.start(source)
 
 
 def test_a_path_may_have_any_characters(tmp_path: Path) -> None:

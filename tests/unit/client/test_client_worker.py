@@ -13,6 +13,7 @@ import pytest
 from support.eventually import eventually
 
 import afl
+from afl.kernel.errors import InputError
 
 SOURCE = """
 event facet Do(x: Int) => (y: Int)
@@ -106,3 +107,31 @@ def test_a_worker_whose_start_is_interrupted_ends(tmp_path: Path) -> None:
             raise AssertionError("not entered")
         assert worker._thread is not None
         assert not worker._thread.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"concurrency": 2.5}, "concurrency of a worker is 2.5"),
+        ({"concurrency": "5"}, "concurrency of a worker is '5'"),
+        ({"shutdown_seconds": "x"}, "shutdown_seconds is a number of seconds, 0 or more, got 'x'"),
+        ({"shutdown_seconds": -1}, "shutdown_seconds is a number of seconds, 0 or more, got -1"),
+        ({"shutdown_seconds": float("inf")}, "shutdown_seconds is a number of seconds, 0 or more, got inf"),
+        ({"task_list": 5}, "the task list is '5'"),
+    ],
+)
+def test_options_that_a_worker_cannot_have_are_refused(options: dict[str, Any], said: str) -> None:
+    with (
+        afl.connect("memory://") as flow,
+        pytest.raises(InputError, match=said),
+        flow.worker({"Do": lambda x: {"y": x}}, **options),
+    ):
+        raise AssertionError("not entered")
+
+
+def test_an_empty_task_list_is_that_of_the_settings(tmp_path: Path) -> None:
+    with (
+        afl.connect(tmp_path / "e.db") as flow,
+        flow.worker({"Do": lambda x: {"y": x}}, task_list=""),
+    ):
+        assert flow.run(SOURCE, x=1, task_list="", timeout=20) == {"y": 1}

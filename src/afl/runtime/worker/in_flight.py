@@ -45,6 +45,8 @@ class InFlightTasks:
         lease_ms: int = 0,
         started: Callable[[TaskDefinition], object] = lambda task: None,
     ) -> None:
+        if not isinstance(slots, int):
+            raise InputError(f"the concurrency of a worker is {slots!r:.80}; give a whole number, 1 or more")
         if slots < 1:
             raise InputError(
                 f"the concurrency of a worker is {slots}: it could not run anything; give 1 or more"
