@@ -30,6 +30,7 @@ from pathlib import Path
 from typing import Any, overload
 
 from afl.client.client import Client
+from afl.kernel.errors import InputError
 from afl.testing.client import open_calls
 from afl.testing.crash_process import CRASHED, POINTS, Record, live
 from afl.testing.crash_report import Crash, Difference, differences, report
@@ -67,6 +68,8 @@ def survives_crashes(
     patterns (`news.*`), whose handlers change nothing outside, so that calling them twice does no harm. Each process
     may take `timeout` seconds.
     """
+    if isinstance(pure, str):  # a sequence too, of letters
+        raise InputError(f"pure is a list of facets, such as [{pure!r}], got a text")
     if function is None:
         return partial(_decorated, pure=pure, timeout=timeout)
     return _decorated(function, pure=pure, timeout=timeout)
@@ -74,6 +77,7 @@ def survives_crashes(
 
 def _decorated(function: Test, *, pure: Sequence[str], timeout: float) -> Test:
     signature = inspect.signature(function)
+    _check(function, signature)
     method = [each for name, each in signature.parameters.items() if name == "self"]
     own = [each for name, each in signature.parameters.items() if name not in (*_PROVIDED, "self")]
     wants_folder = "folder" in signature.parameters
@@ -92,6 +96,17 @@ def _decorated(function: Test, *, pure: Sequence[str], timeout: float) -> Test:
     others = [each.replace(kind=each.KEYWORD_ONLY) for each in own if each.name != "tmp_path"]
     test.__signature__ = inspect.Signature([*method, tmp_path, *others])  # type: ignore[attr-defined]
     return test
+
+
+def _check(function: Test, signature: inspect.Signature) -> None:
+    name = getattr(function, "__name__", "the function")
+    if inspect.iscoroutinefunction(function):
+        raise InputError(
+            f"{name} is a coroutine function; survives_crashes takes a function, which may call asyncio.run"
+        )
+    variable = any(each.kind is each.VAR_POSITIONAL for each in signature.parameters.values())
+    if "flow" not in signature.parameters and not variable:
+        raise InputError(f"{name} has no parameter 'flow', the client that survives_crashes gives it")
 
 
 class CrashMatrix:

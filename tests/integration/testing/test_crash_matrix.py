@@ -13,6 +13,7 @@ import pytest
 
 import afl
 from afl.client.client import Client
+from afl.kernel.errors import InputError
 from afl.testing import survives_crashes
 
 ROOT = Path(__file__).parents[3]
@@ -122,6 +123,22 @@ def test_a_function_that_fails_without_a_crash_fails(tmp_path: Path) -> None:
 
     with pytest.raises(AssertionError, match="it fails without any crash: ValueError: no workflow"):
         fails(tmp_path=tmp_path)
+
+
+def test_what_cannot_be_called_in_a_process_is_refused_where_it_is_marked() -> None:
+    async def waits(flow: Client) -> None: ...
+
+    def alone() -> None: ...
+
+    def hidden(*given: Any, **named: Any) -> None: ...
+
+    with pytest.raises(InputError, match=r"waits is a coroutine function; .* asyncio\.run"):
+        survives_crashes(waits)
+    with pytest.raises(InputError, match="alone has no parameter 'flow'"):
+        survives_crashes(alone)
+    with pytest.raises(InputError, match=r"pure is a list of facets, such as \['shop\.Ship'\]"):
+        survives_crashes(pure="shop.Ship")
+    survives_crashes(hidden)
 
 
 def test_a_process_that_does_not_end_is_killed(tmp_path: Path) -> None:
