@@ -60,6 +60,14 @@ class AgentFlowError(Exception):
         if status:
             cls.status = status
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """How it is pickled: as it is, and not made again by `__init__`, which may take more than the text."""
+        return _remade, (type(self), self.args), vars(self)
+
+
+def _remade(kind: type[AgentFlowError], args: tuple[Any, ...]) -> AgentFlowError:
+    return kind.__new__(kind, *args)
+
 
 class InputError(AgentFlowError, ValueError, hint="Correct the input; nothing was stored.", status=422):
     """The input is wrong; nothing was stored."""

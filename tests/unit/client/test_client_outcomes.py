@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -11,7 +12,9 @@ import pytest
 
 import afl
 from afl.client.calls import Calls
-from afl.kernel.errors import InputError, StoreUnavailable
+from afl.client.outcome import RunCanceled
+from afl.kernel.errors import InputError, NotFoundError, StoreUnavailable
+from afl.operations.people.form_fields import FormError
 from afl.operations.reason.why import why
 
 SOURCE = """
@@ -119,6 +122,31 @@ def test_an_option_of_the_wrong_type_is_told(named: dict[str, Any], message: str
         with pytest.raises(InputError, match=message):
             flow.start(SOURCE, x=1, **named)
         assert flow.list() == []
+
+
+def test_errors_pass_between_processes() -> None:
+    """A pool of processes pickles them; one that cannot be read again breaks the pool, or it waits for good."""
+
+    def do(x: int) -> dict[str, int]:
+        raise LookupError("not there")
+
+    with afl.connect("memory://") as flow, flow.worker({"Do": do}):
+        with pytest.raises(afl.RunFailed) as failed:
+            flow.run(SOURCE, x=1, timeout=20)
+        with pytest.raises(NotFoundError) as unknown:
+            flow.get("nothing")
+        with pytest.raises(afl.CompileError) as wrong:
+            flow.start("workflow W( {")
+    canceled = RunCanceled("run r of W was canceled", "r", "canceled by ada")
+    raised = (failed.value, unknown.value, wrong.value, canceled, FormError("Ask: no", {"ok": "no"}))
+    for error in raised:
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again)) == (type(error), str(error))
+        assert vars(again).keys() == vars(error).keys()
+    again = pickle.loads(pickle.dumps(failed.value))
+    assert again.error_type == "LookupError"
+    assert "in do" in again.traceback
+    assert pickle.loads(pickle.dumps(canceled)).reason == "canceled by ada"
 
 
 def test_a_closed_client_says_so_to_whoever_waits_and_asks() -> None:
