@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated
@@ -132,7 +133,7 @@ def _page(store: PersistenceAPI, run: str, place: _Position, limit: int) -> Even
     logged = store.get_logs_after(run, place.log, limit)
     events: list[RunEvent] = []
     while (happened or logged) and len(events) < limit:
-        if happened and (not logged or happened[0][2].time <= logged[0][1].time):
+        if happened and (not logged or _until([each for _, _, each in happened[:2]]) <= logged[0][1].time):
             number, done, event = happened.pop(0)
             place = _Position(number, done, place.log)
             events.append(_happened(workflow_id, place, event))
@@ -141,6 +142,14 @@ def _page(store: PersistenceAPI, run: str, place: _Position, limit: int) -> Even
             place = _Position(place.commit, place.done, position)
             events.append(_logged(place, log))
     return EventPage(events, str(place), found.is_over)
+
+
+def _until(happened: list[HistoryEvent]) -> float:
+    """From which time on the log comes after the first of these: after an end, what is logged of a later retry."""
+    first, *following = happened
+    if first.kind not in ENDS:
+        return first.time
+    return following[0].time + 1 if following else math.inf
 
 
 def _happened(run: WorkflowId, place: _Position, event: HistoryEvent) -> RunEvent:
