@@ -11,7 +11,7 @@ from afl.client.async_calls import AsyncCalls
 from afl.client.async_client import AsyncClient
 from afl.client.calls import Calls
 from afl.client.client import Client
-from afl.client.store_client import open_client
+from afl.client.store_client import OperationsClient, open_client
 from afl.kernel.errors import InputError
 from afl.kernel.setting_kinds import file_url
 from afl.kernel.settings import Settings, load_settings
@@ -55,6 +55,7 @@ class Connection:
         self._settings = settings
         self._stack = ExitStack()
         self._calls: AsyncCalls | None = None
+        self._is_open = False
 
     def __getattr__(self, name: str) -> NoReturn:
         if hasattr(Client, name):
@@ -65,18 +66,29 @@ class Connection:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __enter__(self) -> Client:
-        operations = self._stack.enter_context(open_client(self._settings, create=True))
-        return Client(Calls(operations, self._settings))
+        return Client(Calls(self._open(), self._settings))
 
     def __exit__(self, *error: Any) -> None:
-        self._stack.close()
+        self._close()
 
     async def __aenter__(self) -> AsyncClient:
-        operations = self._stack.enter_context(open_client(self._settings, create=True))
-        self._calls = AsyncCalls(operations, self._settings)
+        self._calls = AsyncCalls(self._open(), self._settings)
         return AsyncClient(self._calls)
 
     async def __aexit__(self, *error: Any) -> None:
         if self._calls is not None:
             await self._calls.close()
-        await asyncio.to_thread(self._stack.close)
+        await asyncio.to_thread(self._close)
+
+    def _open(self) -> OperationsClient:
+        if self._is_open:  # the block that exits first would close it for the other one
+            raise InputError("the connection is open already; share its client, or connect once more")
+        operations = self._stack.enter_context(open_client(self._settings, create=True))
+        self._is_open = True
+        return operations
+
+    def _close(self) -> None:
+        try:
+            self._stack.close()
+        finally:
+            self._is_open = False

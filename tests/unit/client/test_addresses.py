@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -61,3 +62,21 @@ def test_a_connection_that_is_not_opened_says_how(name: str) -> None:
     with pytest.raises(AttributeError, match=rf"has no {name!r} before it is opened: 'with afl.connect"):
         getattr(connection, name)
     assert not hasattr(connection, "nothing")
+
+
+def test_a_connection_that_is_open_is_not_opened_once_more(tmp_path: Path) -> None:
+    """The first block that exits would close the clients of both."""
+    connection = afl.connect(tmp_path / "o.db")
+
+    async def story() -> None:
+        with pytest.raises(InputError, match="the connection is open already; share its client"):
+            async with connection:
+                raise AssertionError("not opened")
+
+    with connection as flow:
+        with pytest.raises(InputError, match="the connection is open already; share its client"), connection:
+            raise AssertionError("not opened")
+        asyncio.run(story())
+        assert flow.list() == []
+    with connection as flow:
+        assert flow.list() == []
