@@ -13,7 +13,17 @@ from typing import Any
 from afl.kernel import telemetry
 from afl.kernel.errors import InputError
 from afl.models.errors import AnswerError
-from afl.models.messages import MAX_TOKENS, Message, Reply, Request, StopReason, Tool, ToolResult, ToolUse
+from afl.models.messages import (
+    MAX_TOKENS,
+    Message,
+    Reply,
+    Request,
+    StopReason,
+    Tool,
+    ToolResult,
+    ToolUse,
+    unreadable,
+)
 from afl.models.model import Model, OnText, complete
 from afl.models.schema import PythonTool
 from afl.models.settings import ModelSettings
@@ -130,7 +140,10 @@ class _Conversation:
             return f"it was cut off at {self._question.max_tokens} tokens; be shorter"
         if len(answers) > 1:
             return f"{self._question.answer.name} was called {len(answers)} times; give one answer"
-        return self._question.check(dict(answers[0].input)) if answers else None
+        if not answers:
+            return None
+        given = answers[0].input
+        return unreadable(given, answers[0].name) or self._question.check(dict(given))
 
     def _result(self, use: ToolUse, problem: str | None, reply: Reply) -> ToolResult:
         if use.name == self._question.answer.name or reply.stop_reason == StopReason.MAX_TOKENS:

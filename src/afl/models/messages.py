@@ -45,6 +45,16 @@ def _with_texts(value: Any, level: int) -> Any:
     return value
 
 
+UNREADABLE = "INVALID_JSON"  # the only key of arguments that were no JSON object, as Pydantic AI has it
+
+
+def unreadable(arguments: Mapping[str, Any], tool: str) -> str | None:
+    """What to tell a model whose arguments of a tool were no JSON object, such as half of one; None: they were."""
+    if list(arguments) != [UNREADABLE]:
+        return None
+    return f"the arguments of {tool} are not a JSON object; call it again with one, a shorter one if it was cut off"
+
+
 @dataclass(frozen=True, slots=True)
 class Text:
     """Words. `details` are what its provider wants back with it, such as a signature."""

@@ -14,7 +14,7 @@ import msgspec
 
 from afl.kernel import codec, event_loop
 from afl.kernel.errors import InputError, PayloadError
-from afl.models.messages import Tool
+from afl.models.messages import Tool, unreadable
 
 MOST_LEVELS = 200  # of data in data; what is far deeper cannot be encoded
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
@@ -84,6 +84,9 @@ class PythonTool:
     def arguments(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """What the function is called with; InputError names the argument that does not fit."""
         schema = self.tool.input_schema
+        problem = unreadable(given, self.name)
+        if problem is not None:
+            raise InputError(problem)
         unknown = [name for name in given if name not in self.types]
         if unknown:
             known = ", ".join(self.types) or "none"
@@ -98,6 +101,8 @@ class PythonTool:
             return msgspec.convert(value, self.types[name], dec_hook=_from_data, str_keys=True)
         except msgspec.ValidationError as error:
             raise InputError(f"parameter {name!r} of {self.name}: {error}") from error
+        except Exception as error:  # a validator or __post_init__ may raise anything
+            raise InputError(f"parameter {name!r} of {self.name}: {type(error).__name__}: {error}") from error
 
 
 def tool_from(function: Callable[..., Any] | PythonTool, *, name: str = "") -> PythonTool:

@@ -218,6 +218,43 @@ def test_arguments_that_do_not_fit_are_refused_with_the_reason(given: dict[str, 
     assert reason in str(refused.value)
 
 
+def test_arguments_that_are_no_json_are_refused_as_such() -> None:
+    with pytest.raises(InputError, match="the arguments of every_kind are not a JSON object; call it again"):
+        tool_from(every_kind)({"INVALID_JSON": '{"at": '})
+
+
+class Listed(pydantic.BaseModel):
+    name: str
+
+    @pydantic.field_validator("name")
+    @classmethod
+    def known(cls, name: str) -> str:
+        return {"Rome": "rome"}[name]
+
+
+@dataclass
+class Half:
+    of: int
+
+    def __post_init__(self) -> None:
+        self.share = self.of / 0
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"listed": {"name": "Oslo"}}, "parameter 'listed' of go: KeyError: 'Oslo'"),
+        ({"half": {"of": 1}}, "parameter 'half' of go: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_whatever_a_type_raises_is_about_its_parameter(given: dict[str, Any], reason: str) -> None:
+    def go(listed: Listed | None = None, half: Half | None = None) -> None: ...
+
+    with pytest.raises(InputError) as refused:
+        tool_from(go)(given)
+    assert str(refused.value) == reason
+
+
 def test_a_type_that_json_cannot_be_is_refused_when_the_tool_is_made() -> None:
     def listen(at: Socket) -> None: ...
 

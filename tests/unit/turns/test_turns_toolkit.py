@@ -77,6 +77,21 @@ def test_arguments_that_are_no_object_are_refused() -> None:
     assert call.refusal.error is not None and call.refusal.error["code"] == "invalid_arguments"
 
 
+def test_arguments_that_are_no_json_are_refused_wherever_the_tool_is() -> None:
+    toolkit = kit(rows=[remote("far")], delegation_policy={})
+    given = {"INVALID_JSON": '{"n": 1, '}
+    for name in ("add", "far", "fork_join"):
+        (call,) = toolkit.routed([{"id": "c", "name": name, "arguments": given}])
+        assert call.route is Route.REFUSED and call.refusal is not None and call.refusal.error is not None
+        assert call.refusal.error["code"] == "invalid_arguments"
+        assert f"the arguments of {name} are not a JSON object" in call.refusal.error["message"]
+    expected = Expected([Field("a")])
+    (end,) = kit(expected).routed([{"id": "c", "name": "submit_result", "arguments": given}])
+    assert end.route is Route.SUBMIT  # so that it counts as a correction
+    with pytest.raises(InputError, match="the arguments of submit_result are not a JSON object"):
+        expected.accept(end.arguments)
+
+
 def test_one_end_alone() -> None:
     toolkit = kit(Expected([Field("a")]))
     assert [call.route for call in routes(toolkit, "submit_result")] == [Route.SUBMIT]

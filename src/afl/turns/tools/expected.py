@@ -9,6 +9,7 @@ from typing import Any
 from afl.kernel import codec
 from afl.kernel.errors import InputError
 from afl.models import Tool
+from afl.models.messages import unreadable
 from afl.models.result_type import ResultType
 from afl.turns.cardbox.deliverable import fields_content, typed_content
 from afl.turns.tools.submit import SUBMIT_RESULT, Field, accepted_fields, required_fields, submit_tool
@@ -48,6 +49,9 @@ class Expected:
 
     def accept(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The content of the deliverable; InputError says what is wrong with the result."""
+        problem = unreadable(arguments, SUBMIT_RESULT)
+        if problem is not None:
+            raise InputError(problem)
         if self.type is None:
             return fields_content(accepted_fields(arguments, self.fields))
         if "result" not in arguments:

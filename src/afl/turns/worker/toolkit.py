@@ -11,7 +11,7 @@ from msgspec import structs
 
 from afl.kernel.errors import InputError
 from afl.models import Tool
-from afl.models.messages import MAX_TOKENS
+from afl.models.messages import MAX_TOKENS, unreadable
 from afl.models.settings import ModelSettings, read_settings
 from afl.turns.budgets.limits import AgentBudget, read_budget
 from afl.turns.guardrails import Ask, NamedChecks, read_checks
@@ -232,6 +232,9 @@ class Toolkit:
             )
         if name == SUBMIT_RESULT and self._submits:
             return to(Route.SUBMIT) if single else to(Route.REFUSED, refusal=_not_single(submits))
+        problem = unreadable(arguments, name)
+        if problem is not None:
+            return to(Route.REFUSED, refusal=failed("invalid_arguments", problem))
         local = self._local(name)
         if local is not None:
             return to(Route.LOCAL, local=local)
