@@ -31,6 +31,11 @@ def as_failure(error: BaseException) -> Exception:
     return UnraisableError(error)
 
 
+def raised_in(error: Exception) -> BaseException:
+    """What a function raised, if `as_failure` made this error of it."""
+    return error.raised if isinstance(error, UnraisableError) else error
+
+
 def failing(function: Callable[P, T]) -> Callable[P, T]:
     """The function, for a thread: whatever it raises is a failure of it."""
 

@@ -91,13 +91,69 @@ def test_what_ends_generators_and_threads_is_an_answer_too(kind: type[BaseExcept
     assert outcome.error == {"code": kind.__name__, "message": "no more"}
 
 
-@pytest.mark.parametrize("kind", [StopIteration, StopAsyncIteration, GeneratorExit])
+@pytest.mark.parametrize(
+    "kind",
+    [StopIteration, StopAsyncIteration, GeneratorExit, SystemExit, asyncio.CancelledError, TimeoutError],
+)
 def test_what_a_coroutine_raises_is_an_answer(kind: type[BaseException]) -> None:
     async def ends() -> None:
         raise kind("no more")
 
     for each in (local_tool(ends, timeout=5), local_tool(lambda: ends(), name="lazy", timeout=5)):
-        assert called(each, {}).status == "failed"
+        outcome = called(each, {})
+        assert outcome.status == "failed"
+        assert kind.__name__ in str(outcome.error) or kind in (StopIteration, StopAsyncIteration)
+
+
+def test_what_a_canceled_task_of_a_tool_raises_is_an_answer() -> None:
+    async def waits() -> None:
+        task = asyncio.ensure_future(asyncio.Event().wait())
+        task.cancel()
+        await task
+
+    outcome = called(local_tool(waits), {})
+    assert outcome.error == {"code": "CancelledError", "message": "CancelledError"}
+
+
+def test_a_call_that_is_given_up_has_no_outcome() -> None:
+    ended: list[str] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("ended")
+
+    async def work(used: LocalTool) -> None:
+        caller = ToolCaller(2)
+        call = asyncio.ensure_future(caller.call(used, CALL, {}))
+        await asyncio.sleep(0.05)
+        call.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await call
+        caller.close()
+
+    for used in (local_tool(endless), local_tool(lambda: endless(), name="lazy")):
+        asyncio.run(work(used))
+    assert ended == ["ended", "ended"]
+
+
+def test_a_timeout_of_the_tool_itself_is_told_as_it_is() -> None:
+    def slow() -> None:
+        raise TimeoutError("the database did not answer")
+
+    outcome = called(local_tool(slow), {})
+    assert outcome.status == "failed"
+    assert outcome.error == {"code": "TimeoutError", "message": "the database did not answer"}
+
+
+def test_the_call_is_known_to_what_returns_a_coroutine() -> None:
+    class Keys:
+        async def __call__(self) -> str:
+            return await key_in_the_loop()
+
+    assert called(local_tool(Keys(), name="keys"), {}).result == "project/call_1"
+    assert called(local_tool(lambda: key_in_the_loop(), name="lazy"), {}).result == "project/call_1"
 
 
 def test_a_tool_has_its_time() -> None:
@@ -112,6 +168,14 @@ def test_a_tool_has_its_time() -> None:
 def test_what_a_tool_cannot_be(wrong: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="expected"):
         local_tool(double, **wrong)
+
+
+def test_a_coroutine_function_cannot_say_who_approves() -> None:
+    async def group(given: Any) -> str:
+        return "finance"
+
+    with pytest.raises(InputError, match="a coroutine function; expected a plain one"):
+        local_tool(double, approve=group)  # type: ignore[arg-type]
 
 
 def test_names_in_a_box_are_unique() -> None:

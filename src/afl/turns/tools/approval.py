@@ -6,6 +6,7 @@ def refund(order: str, cents: int) -> str: ...
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -78,6 +79,8 @@ def approval_rule(
     """The rule of a tool; None when nobody is asked. InputError names what cannot be."""
     if not (isinstance(approve, (bool, str)) or callable(approve)):
         raise InputError(f"approve is {approve!r}; expected True, the name of a group, or a function")
+    if inspect.iscoroutinefunction(approve):
+        raise InputError(f"approve is {approve!r}, a coroutine function; expected a plain one")
     if seconds is not None and not seconds > 0:
         raise InputError(f"approve_timeout is {seconds!r}; expected seconds, more than 0")
     if expired not in ("reject", "fail"):

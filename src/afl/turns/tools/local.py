@@ -16,7 +16,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from copy import copy
 from dataclasses import dataclass
 from typing import Any
@@ -25,7 +25,8 @@ from afl.kernel import telemetry
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
-from afl.kernel.unraisable import UnraisableError, as_failure, failing
+from afl.kernel.unraisable import failing, raised_in
+from afl.kernel.user_thread import awaited
 from afl.models import PythonTool, Tool, tool_from
 from afl.models.result_type import ResultType, result_type
 from afl.turns.content.answered import kept_outcome
@@ -248,7 +249,7 @@ class ToolCaller:
             span = telemetry.span("afl.tool", within, tool=tool.name, call=call.tool_call_id)
             with span:
                 answer = await self._answer(tool, call, given)
-        except TimeoutError:
+        except _TimeIsUpError:
             return failed(
                 "tool_timeout", f"{tool.name} was not done after {tool.timeout:g} s", status="timeout"
             )
@@ -256,7 +257,7 @@ class ToolCaller:
             raise
         except Exception as error:
             _log.info("tool %s failed", tool.name, exc_info=True)
-            raised = error.raised if isinstance(error, UnraisableError) else error
+            raised = raised_in(error)
             code = raised.code if isinstance(raised, ToolFailure) else type(raised).__name__
             return failed(code, error_text(str(raised) or type(raised).__name__))
         finally:
@@ -276,16 +277,19 @@ class ToolCaller:
         context.run(context_var.set, AgentContext(self._deps.value, *about))
         function = tool.python.function
         if inspect.iscoroutinefunction(function):
-            async with asyncio.timeout(tool.timeout):
-                return await asyncio.create_task(_awaited(function(**given)), context=context)
-        return await self._on_thread(tool, lambda: context.run(lambda: function(**given)))
+            return await _in_time(tool, awaited(function(**given), context))
+        return await self._on_thread(tool, lambda: function(**given), context)
 
-    async def _on_thread(self, tool: LocalTool, function: Callable[[], Any]) -> Any:
+    async def _on_thread(self, tool: LocalTool, function: Callable[[], Any], context: Context) -> Any:
         loop, begun = asyncio.get_running_loop(), asyncio.Event()
 
         def work() -> Any:
             loop.call_soon_threadsafe(begun.set)
-            return failing(function)()
+            return context.run(failing(function))
+
+        async def outcome() -> Any:
+            answer = await answered
+            return await awaited(answer, context) if inspect.isawaitable(answer) else answer
 
         if len(self._under_way) >= self._most:
             self._warn()
@@ -296,9 +300,7 @@ class ToolCaller:
         answered.add_done_callback(lambda _: begun.set())  # `close` cancels a call that has no thread yet
         try:
             await begun.wait()
-            async with asyncio.timeout(tool.timeout):
-                answer = await answered
-                return await _awaited(answer) if inspect.isawaitable(answer) else answer
+            return await _in_time(tool, outcome())
         finally:
             job.cancel()
             answered.cancel()
@@ -327,9 +329,15 @@ class ToolCaller:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-async def _awaited(answer: Awaitable[Any]) -> Any:
-    """The result of a coroutine. A GeneratorExit that it raises would otherwise end the task that awaits it."""
+class _TimeIsUpError(Exception):
+    """A call was not done in the time of its tool. A TimeoutError is what the tool raised itself."""
+
+
+async def _in_time(tool: LocalTool, answer: Awaitable[Any]) -> Any:
     try:
-        return await answer
-    except GeneratorExit as error:
-        raise as_failure(error)  # noqa: B904  # it knows its cause
+        async with asyncio.timeout(tool.timeout) as limit:
+            return await answer
+    except TimeoutError as error:
+        if limit.expired():
+            raise _TimeIsUpError from error
+        raise
