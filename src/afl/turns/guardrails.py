@@ -11,14 +11,14 @@ its place, `Refuse` with the reason, or `Ask` to have a person decide. One that 
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import InputError
+from afl.kernel.unraisable import raised_in
+from afl.kernel.user_thread import awaited, result_of
 from afl.turns.tools.approval import ANYONE
 
 Check = Callable[..., Any]
@@ -145,11 +145,10 @@ class CheckBox:
                 f"this worker has no check {name!r}; start one with the module that defines the agent"
             )
         try:
-            if inspect.iscoroutinefunction(check):
-                return await check(*about, value)
-            return await asyncio.to_thread(check, *about, value)
+            return await awaited(result_of(check, (*about, value)))
         except Exception as error:
-            return Refuse(f"the check {name} failed: {error_text(str(error) or type(error).__name__)}")
+            raised = raised_in(error)
+            return Refuse(f"the check {name} failed: {error_text(str(raised) or type(raised).__name__)}")
 
 
 def check_name(check: Check) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -159,6 +160,38 @@ async def test_a_check_that_raises_refuses() -> None:
     verdict = await box.run(["broken"], "x")
     assert verdict.refusal == Refuse("the check broken failed: no service")
     assert (await box.run(["polite"], "x")).value == "x"
+
+
+@in_event_loop
+async def test_a_check_may_return_a_coroutine() -> None:
+    async def later(text: str) -> Refuse:
+        await asyncio.sleep(0)
+        return Refuse("not today")
+
+    @functools.wraps(later)
+    def decorated(text: str) -> Any:
+        return later(text)
+
+    box = CheckBox()
+    box.add([decorated])
+    assert (await box.run(["later"], "x")).refusal == Refuse("not today")
+
+
+@in_event_loop
+@pytest.mark.parametrize("kind", [StopIteration, asyncio.CancelledError, SystemExit])
+async def test_whatever_a_check_raises_refuses(kind: type[BaseException]) -> None:
+    async def later(text: str) -> None:
+        raise kind("no more")
+
+    def at_once(text: str) -> None:
+        raise kind("no more")
+
+    box = CheckBox()
+    box.add([later, at_once])
+    for name in ("later", "at_once"):
+        async with asyncio.timeout(5):
+            verdict = await box.run([name], "x")
+        assert verdict.refusal is not None and f"the check {name} failed: " in verdict.refusal.reason
 
 
 def test_what_is_no_check() -> None:

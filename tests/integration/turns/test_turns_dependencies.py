@@ -137,8 +137,21 @@ def test_a_tool_service_has_its_own() -> None:
     assert asyncio.run(main()) == "7 tea in remote"
 
 
+async def canceled(context: Any) -> str:
+    task = asyncio.ensure_future(asyncio.sleep(60))
+    task.cancel()
+    await task
+    return ""
+
+
 @pytest.mark.parametrize(
-    ("prompt", "said"), [(lambda context: 7, "expected text"), (lambda context: 1 / 0, "ZeroDivisionError")]
+    ("prompt", "said"),
+    [
+        (lambda context: 7, "expected text"),
+        (lambda context: 1 / 0, "ZeroDivisionError"),
+        (lambda context: next(iter([])), "failed: StopIteration"),
+        (canceled, "failed: CancelledError"),
+    ],
 )
 def test_a_prompt_that_cannot_be_made_fails_the_turn(prompt: Prompt, said: str) -> None:
     async def main() -> str:

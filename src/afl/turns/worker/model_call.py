@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import copy_context
 from itertools import count
 from typing import Any
 
+from afl.kernel.unraisable import raised_in
+from afl.kernel.user_thread import awaited, result_of
 from afl.models import Message as Said
 from afl.models import ModelError, Prices, Reply, Request, Usage
 from afl.models.model import OnText
@@ -148,12 +147,10 @@ async def system_prompt(services: WorkerServices, state: TurnState) -> str:
     head = state.head
     context = AgentContext(services.deps.value, head.project_id, head.agent_id, state.turn_id)
     try:
-        if inspect.iscoroutinefunction(function):
-            made = await function(context)
-        else:
-            made = await asyncio.to_thread(copy_context().run, function, context)
+        made = await awaited(result_of(function, (context,)))
     except Exception as error:
-        raise ModelError(f"the prompt of {name} failed: {type(error).__name__}: {error}") from error
+        raised = raised_in(error)
+        raise ModelError(f"the prompt of {name} failed: {type(raised).__name__}: {raised}") from error
     if not isinstance(made, str):
         raise ModelError(f"the prompt of {name} is {made!r}; expected text")
     return made
