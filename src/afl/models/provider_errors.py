@@ -18,6 +18,7 @@ from pydantic_ai.exceptions import (
     ModelNotFoundError,
     ModelRequestRejectedError,
     ModelRequestTimeout,
+    UnexpectedModelBehavior,
     UserError,
 )
 
@@ -54,6 +55,13 @@ def wait_before_again(error: BaseException) -> float | None:
     ):
         return retry_after(error) or 0.0
     return None
+
+
+def broke_off_in_stream(error: BaseException) -> bool:
+    """Whether a stream failed, or ended with nothing in it, after the request was accepted: no client repeats that."""
+    if isinstance(error, ModelAPIError):
+        return error.in_stream
+    return type(error) is UnexpectedModelBehavior
 
 
 def retry_after(error: ModelAPIError) -> float | None:

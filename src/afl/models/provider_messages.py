@@ -46,6 +46,7 @@ from afl.models.messages import (
 from afl.models.usage import Usage
 
 _PART: TypeAdapter[ModelResponsePart] = TypeAdapter(ModelResponsePart)
+_NO_NAME = "unnamed"  # for a call without one: it is answered, and no provider would take it back as it is
 _DETAILS = ("id", "provider_name", "provider_details")
 _STOPS = {
     "stop": StopReason.END_TURN,
@@ -88,6 +89,9 @@ def parameters_of(request: Request) -> ModelRequestParameters:
 def reply_of(response: ModelResponse, name: str) -> Reply:
     """A response as we have it; `name` is the full name of the model that answered."""
     content = tuple(_block(part) for part in response.parts if not _is_empty(part))
+    refusal = (response.provider_details or {}).get("refusal")  # with OpenAI it is not part of the text
+    if refusal and not any(isinstance(block, Text) for block in content):
+        content = (*content, Text(str(refusal)))
     return Reply(content, _stop_reason(response, content), usage_of(response.usage), name)
 
 
@@ -179,7 +183,7 @@ def _block(part: ModelResponsePart) -> Block:
     if isinstance(part, TextPart):
         return Text(part.content, _details(part))
     if isinstance(part, ToolCallPart):
-        return ToolUse(part.tool_call_id, part.tool_name, part.args_as_dict(), _details(part))
+        return ToolUse(part.tool_call_id, part.tool_name or _NO_NAME, part.args_as_dict(), _details(part))
     data: dict[str, Any] = _PART.dump_python(part, mode="json", exclude_none=True)
     return Opaque(data)
 

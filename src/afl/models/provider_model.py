@@ -40,7 +40,7 @@ try:
     from pydantic_ai.models.function import FunctionModel
     from pydantic_ai.settings import ModelSettings as PydanticSettings
 
-    from afl.models.provider_errors import RAISED, failure, let_go, wait_before_again
+    from afl.models.provider_errors import RAISED, broke_off_in_stream, failure, let_go, wait_before_again
     from afl.models.provider_messages import messages_of, parameters_of, reply_of, usage_of
 except ModuleNotFoundError as missing:
     if (missing.name or "").partition(".")[0] not in ("pydantic_ai", "pydantic", "anyio"):
@@ -192,6 +192,9 @@ class _Call:
         self._raised = (Exception,) if files_in(request) else RAISED
         retries = RETRIES if settings.max_retries is None else settings.max_retries
         self._stream_retries = 0 if shown else retries
+        self._silent_retries = (
+            retries  # of a stream that broke off before its first event: nobody saw any of it
+        )
         self._retries = 0  # here: the client of Google does not heed when its server wants to be asked
         if model.system in _HEEDLESS:
             self._retries = retries
@@ -222,7 +225,7 @@ class _Call:
 
     async def _stream(self, words: SimpleQueue[str | None]) -> Reply | None:
         """One attempt; None: there may be another."""
-        used, begun = Usage(), False
+        used, begun, silent = Usage(), False, False
         try:
             async with model_request_stream(self._model, **self._asked) as stream:
                 begun = True
@@ -241,11 +244,13 @@ class _Call:
                 return None
             let_go(error)
             failed, cause = failure(error, self._name, used, self._key), error
+            silent = not begun and broke_off_in_stream(error)
         failed.usage = self._used = self._used + used
-        if begun and isinstance(failed, ModelUnavailable):
-            if await self._may_try_again(failed.retry_after or 0.0, self._stream_retries):
+        if (begun or silent) and isinstance(failed, ModelUnavailable):
+            retries = self._stream_retries if begun else self._silent_retries
+            if await self._may_try_again(failed.retry_after or 0.0, retries):
                 return None
-            failed.broke_off = True
+            failed.broke_off = begun
         raise failed from cause
 
     async def _may_try_again(self, wait: float | None, retries: int) -> bool:
@@ -299,8 +304,9 @@ def _ended_early(response: ModelResponse) -> bool:
     """Whether a provider's stream ended before it said why; for one of OpenAI, Pydantic AI then supposes `stop`."""
     if response.provider_url is None:  # of no provider
         return False
-    said = (response.provider_details or {}).get("finish_reason")
-    supposed = response.finish_reason == "stop" and not said and response.provider_name not in _KEPT_IN
+    if (response.provider_details or {}).get("finish_reason"):  # also one that Pydantic AI does not know
+        return False
+    supposed = response.finish_reason == "stop" and response.provider_name not in _KEPT_IN
     return response.finish_reason is None or supposed
 
 

@@ -98,7 +98,14 @@ def test_arguments_that_are_no_json_go_back_to_the_model(opened: Opened) -> None
     model, api = opened(bad, uses("Size", {"meters": 3}))
     question = Question("How large?", SIZE, check=lambda given: None if "meters" in given else "no meters")
     assert ask(model, question).value == {"meters": 3}
-    assert "no meters" in str(api.requests[1])
+    assert "the arguments of Size are not a JSON object" in str(api.requests[1])
+
+
+@pytest.mark.parametrize("wire", ["messages", "chat"], indirect=True)
+def test_a_call_without_a_name_has_one_that_can_be_sent_back(opened: Opened) -> None:
+    model, _ = opened(uses("", {}))
+    (use,) = model.complete(HELLO).tool_uses
+    assert use.name == "unnamed"
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -107,6 +114,7 @@ def test_a_refusal(opened: Opened, wire: str, streaming: bool) -> None:
     model, _ = opened(Said([told], "refusal"))
     reply = model.complete(HELLO, (lambda text: None) if streaming else None)
     assert reply.stop_reason == "refusal"
+    assert reply.text == "I will not."
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -184,6 +192,33 @@ def test_a_stream_that_breaks_off_unseen_is_asked_for_again(
     model, api = opened(Fault(500, "oh", broken_off="A whale is about twelve meters", by=by))
     with pytest.raises(ModelUnavailable):
         model.complete(replace(HELLO, max_tokens=20_000, settings=ModelSettings(max_retries=0)))
+    assert len(api.requests) == 1
+
+
+@pytest.mark.parametrize("by", ["error", "end"])
+def test_a_stream_that_breaks_off_before_its_first_event_is_asked_for_again(
+    opened: Opened, by: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def sleep(seconds: float, *result: Any) -> None:
+        pass
+
+    monkeypatch.setattr("anyio.sleep", sleep)
+    monkeypatch.setattr("afl.devstack.model_server._BEFORE_THE_END", 0)
+    fault, heard = Fault(529, "overloaded", broken_off="unsaid", by=by), list[str]()
+    model, api = opened(fault, "Twelve meters.")
+    assert model.complete(HELLO, heard.append).text == "".join(heard) == "Twelve meters."
+
+    model, api = opened(*[fault] * 3)
+    with pytest.raises(ModelUnavailable) as failed:
+        model.complete(with_settings(max_retries=2), heard.append)
+    assert (len(api.requests), failed.value.broke_off) == (3, False)
+
+
+@pytest.mark.parametrize("wire", ["messages", "chat"], indirect=True)
+def test_a_stream_may_end_for_a_reason_of_its_own(opened: Opened, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("afl.devstack.chat_api._FINISH", {"eos_token": "eos_token"})
+    model, api = opened(says("Twelve meters.", stop_reason="eos_token"))
+    assert model.complete(HELLO, lambda text: None).text == "Twelve meters."
     assert len(api.requests) == 1
 
 
