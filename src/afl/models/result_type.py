@@ -6,6 +6,7 @@ alone, where the type is known only to another process.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,7 +15,7 @@ from typing import Any, Generic, TypeVar, is_typeddict
 import msgspec
 
 from afl.kernel import codec
-from afl.kernel.errors import InputError, MissingExtraError, pip_install
+from afl.kernel.errors import InputError, MissingExtraError, PayloadError, pip_install
 
 T = TypeVar("T")
 _REFERENCE = "#/$defs/{model}"
@@ -35,7 +36,12 @@ class ResultType(Generic[T]):
             if problem:
                 raise InputError(problem)
             return given
-        return self._reader.dump(self.value(given))
+        data = self._reader.dump(self.value(given))
+        try:
+            codec.encode(data, what="it", limit=sys.maxsize)
+        except PayloadError as error:  # pydantic makes NaN of a text
+            raise InputError(str(error)) from error
+        return data
 
     def value(self, data: Any) -> T:
         """The value of the type; without one, the data itself. InputError says what is wrong."""
@@ -106,8 +112,9 @@ class _Pydantic:
     def parse(self, data: Any) -> Any:
         from pydantic import ValidationError  # noqa: PLC0415
 
+        text = codec.encode(data, what="a result")
         try:
-            return self._adapter.validate_json(codec.encode(data, what="a result"))
+            return self._adapter.validate_json(text)
         except ValidationError as error:
             told = [
                 (".".join(map(str, each["loc"])), each["msg"]) for each in error.errors(include_url=False)
@@ -115,6 +122,8 @@ class _Pydantic:
             raise InputError(
                 "; ".join(f"{where}: {said}" if where else said for where, said in told)
             ) from error
+        except Exception as error:  # a validator may raise anything
+            raise InputError(f"{type(error).__name__}: {error}") from error
 
     def dump(self, value: Any) -> Any:
         return self._adapter.dump_python(value, mode="json", by_alias=True)

@@ -100,6 +100,24 @@ def test_what_does_not_fit(kind: Any, given: Any) -> None:
         result_type(kind).data(given)
 
 
+class Known(BaseModel):
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def _known(cls, value: str) -> str:
+        return {"Oslo": "oslo"}[value]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "said"),
+    [(Known, {"name": "Rome"}, "KeyError: 'Rome'"), (float, "NaN", "it holds NaN or an infinity")],
+)
+def test_what_cannot_be_stored_or_checked_is_told(kind: Any, given: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        result_type(kind).data(given)
+
+
 def test_a_schema_alone_tells_each_place() -> None:
     kind = result_type(result_type(Invoice).titled)
     assert kind.name == "Invoice"
