@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from afl.kernel import codec
 from afl.kernel.errors import InputError
 from afl.turns.budgets.limits import read_budget
 from afl.turns.guardrails import Guardrails, read_checks
@@ -12,7 +13,9 @@ from afl.turns.profile_names import check_names
 from afl.turns.sessions.history import check_history
 from afl.turns.tools.local import LocalTool, local_tool
 from afl.turns.tools.workflow_tool import WorkflowTool
-from afl.turns.worker.toolkit import LlmConfig
+from afl.turns.worker.toolkit import LLM_CONFIG, LlmConfig, profile_of
+
+_STORED = (LLM_CONFIG, "must_end_with", "allowed_internal_tools", "delegation_policy")
 
 
 def check_definition(agent_id: str, prompt: Any, profile: Mapping[str, Any]) -> None:
@@ -28,8 +31,9 @@ def check_definition(agent_id: str, prompt: Any, profile: Mapping[str, Any]) -> 
         if profile.get("budget") is not None:
             read_budget(profile["budget"])
         _check_guardrails(profile.get("guardrails"))
+        _check_stored({"name": agent_id, **{name: profile[name] for name in _STORED if name in profile}})
     except InputError as error:
-        raise InputError(f"agent {agent_id}: {error}") from error
+        raise InputError(f"agent {agent_id}: {str(error).removeprefix(f'profile {agent_id}: ')}") from error
 
 
 def read_tools(agent_id: str, tools: Iterable[Any] | None) -> list[LocalTool | WorkflowTool | str] | None:
@@ -44,6 +48,11 @@ def read_tools(agent_id: str, tools: Iterable[Any] | None) -> list[LocalTool | W
         return [each if isinstance(each, (str, WorkflowTool)) else local_tool(each) for each in tools]
     except InputError as error:
         raise InputError(f"agent {agent_id}: {error}") from error
+
+
+def _check_stored(profile: Mapping[str, Any]) -> None:
+    """What a worker reads, as it reads it: from the JSON data of a card."""
+    profile_of(codec.decode(codec.encode(profile, what="its profile")))
 
 
 def _check_guardrails(given: Any) -> None:

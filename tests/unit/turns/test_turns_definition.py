@@ -30,6 +30,12 @@ def look(what: str) -> str:
         ({"guardrails": [look]}, r"agent ada: guardrails is .*; expected Guardrails\(input="),
         ({"guardrails": {"inputs": ["x"]}}, "agent ada: its profile: guardrails is .*input, output, tools"),
         ({"prompt": None}, "agent ada: prompt is None; expected text, or a function"),
+        ({"llm_config": {"tool_choice": "never"}}, "agent ada: llm_config: .*'never'.*tool_choice"),
+        ({"llm_config": {"fallback": "small"}}, "agent ada: llm_config: Expected `array`.*fallback"),
+        ({"llm_config": {"max_tokens": 0}}, "agent ada: llm_config: max_tokens is 0; expected at least 1"),
+        ({"llm_config": "small"}, "agent ada: llm_config is 'small'; expected settings by name"),
+        ({"must_end_with": "submit_result"}, "agent ada: must_end_with is .*; expected a list of names"),
+        ({"delegation_policy": ["cook"]}, "agent ada: delegation_policy is .*; expected target_profiles"),
         ({"budgets": {}}, "agent ada: there is no argument budgets"),
     ],
 )  # fmt: skip

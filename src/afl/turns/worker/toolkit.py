@@ -42,10 +42,17 @@ class LlmConfig(ModelSettings, frozen=True, kw_only=True):
     max_tokens: int = MAX_TOKENS
     stream: bool = True
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.max_tokens < 1:
+            raise ValueError(f"max_tokens is {self.max_tokens}; expected at least 1")
+
     def with_call(self, given: Mapping[str, Any] | None) -> LlmConfig:
         """With the settings of one call over those of the agent; InputError for what is no setting."""
         if not given:
             return self
+        if not isinstance(given, Mapping):
+            raise InputError(f"llm_config is {given!r}; expected settings by name")
         return read_settings(LlmConfig, {**structs.asdict(self), **given}, "llm_config")
 
 
