@@ -176,6 +176,14 @@ def test_rate(store: MemoryStore) -> None:
     source = policy('Rate("api", perMinute = 2)')
     tasks = [pending(store, source) for _ in range(3)]
     assert reason_of(store, tasks[0]).code == "task-unserved"
+    behind = reason_of(store, tasks[1])
+    assert behind.sentence == (
+        "t.Double waits for the rate limit api (2 per minute); it is the turn of a of run "
+        f"{tasks[0].workflow_id}, which nobody starts."
+    )
+    assert (behind.outlook, behind.cause.code) == (Outlook.STANDS, "task-unserved")
+    serve(store, "t.Double")
+    assert reason_of(store, tasks[1]).sentence.endswith("; tasks before it come first.")
     claimed(store)
     second, third = (reason_of(store, task) for task in tasks[1:])
     assert (second.code, second.outlook) == ("task-rate", Outlook.MOVES)

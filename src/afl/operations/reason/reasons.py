@@ -124,7 +124,8 @@ CODES: dict[str, Code] = {
         "wait, or see why those do not end",
     ),
     "task-rate": Code(
-        "As many tasks with its key have started as `Rate` allows; the text says when the next may start.",
+        "As many tasks with its key have started as `Rate` allows; the text says when the next may start, or which "
+        "task it waits for.",
         _M,
         _WAIT,
     ),

@@ -152,7 +152,7 @@ def _over(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
 
 def _held(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
     if task.hold == TaskHold.CONCURRENCY and task.per_minute:
-        return _delayed(snapshot, task) or _waits_for_rate(task, "; tasks before it come first")
+        return _delayed(snapshot, task) or _waits_its_turn(snapshot, task)
     if task.hold == TaskHold.CONCURRENCY:
         return _reason(
             "task-concurrency", task, _slots(snapshot, task), "Wait, or see why those do not end: afl tasks."
@@ -199,20 +199,33 @@ def _rated(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:
     return _waits_for_rate(task, f"; it may start at {snapshot.clock(task.not_before)}")
 
 
-def _waits_for_rate(task: TaskDefinition, until: str) -> Reason:
+def _waits_its_turn(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
+    """Tasks of a rate start one after another, and whose turn it is keeps it until a worker starts it."""
+    same = snapshot.store.find_tasks(
+        TaskFilter(state=TaskState.PENDING, key=task.concurrency_key, limit=_KEY_TASKS)
+    )
+    first = next((each for each in same if not each.hold and each.not_before <= snapshot.now), None)
+    because = None if first is None else task_reason(snapshot, first)
+    if first is None or because is None or because.outlook is not Outlook.STANDS:
+        return _waits_for_rate(task, "; tasks before it come first")
+    return _waits_for_rate(task, f"; it is the turn of {_place(first)}, which nobody starts", because)
+
+
+def _waits_for_rate(task: TaskDefinition, until: str, because: Reason | None = None) -> Reason:
     sentence = f"{task.name} waits for the rate limit {task.rate_key} ({task.per_minute} per minute){until}."
-    return _reason("task-rate", task, sentence, "Wait.")
+    return _reason("task-rate", task, sentence, "Wait." if because is None else because.action, because)
+
+
+def _place(task: TaskDefinition) -> str:
+    """The step of a task, and its run."""
+    return f"{paths.shown(task.step_id, WorkflowId(task.workflow_id))} of run {task.workflow_id}"
 
 
 def _slots(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> str:
     same = snapshot.store.find_tasks(TaskFilter(key=task.concurrency_key, limit=_KEY_TASKS))
     open_states = (TaskState.PENDING, TaskState.RUNNING)
     used = [each for each in same if each.state in open_states and each.hold != TaskHold.CONCURRENCY]
-    holders = [
-        f"{paths.shown(each.step_id, WorkflowId(each.workflow_id))} of run {each.workflow_id}"
-        for each in used
-    ]
-    held = f", held by {_some(holders)}" if holders else ""
+    held = f", held by {_some([_place(each) for each in used])}" if used else ""
     return f"Concurrency({task.concurrency_key}) is at {len(used)} of {task.concurrency_limit}{held}."
 
 
