@@ -37,7 +37,8 @@ def answering(sources: Iterable[Any]) -> Mapping[str, Callable[..., Any]]:
     found: dict[str, Callable[..., Any]] = {}
     for source in sources:
         values = vars(source).values() if not callable(source) else [source]
-        for function in dict.fromkeys(value for value in values if callable(value)):
+        marked = (value for value in values if callable(value) and hasattr(value, _MARK))
+        for function in dict.fromkeys(marked):  # others may have no hash
             for agent in getattr(function, _MARK, ()):
                 if found.setdefault(agent, function) is not function:
                     raise InputError(f"two functions answer for {agent}; leave one out")

@@ -17,10 +17,17 @@ EVERYTHING = """
 from afl import handler
 from afl.bridges import answers
 from afl.models import ScriptedModel
-from afl.turns import agent
+from afl.turns import agent, tool
 
 model = ScriptedModel(["hello"])
-team = [agent("guide"), agent("cook")]
+
+
+@tool(timeout=5)
+def look(at: str) -> str:
+    return at
+
+
+team = [agent("guide", tools=[look]), agent("cook")]
 
 
 @handler("t.Work")

@@ -145,7 +145,8 @@ class Handlers:
         if isinstance(source, Mapping):
             return cls(Handler(name, function) for name, function in source.items())
         members = [source] if hasattr(source, _MARK) else _members(source)
-        functions = dict.fromkeys(value for value in members if callable(value))
+        marked = (value for value in members if callable(value) and hasattr(value, _MARK))
+        functions = dict.fromkeys(marked)  # others may have no hash
         return cls(Handler(name, each) for each in functions for name in getattr(each, _MARK, ()))
 
     def add(self, each: TaskHandler) -> None:
