@@ -35,6 +35,7 @@ from afl.kernel.errors import CapabilityError
 from afl.runtime.entities import TaskDefinition, TaskHold, TaskState
 from afl.runtime.persistence import PersistenceAPI, TaskFilter
 from afl.runtime.persistence.changes import IterationChanges
+from afl.runtime.stores.sql_store import tasks
 from afl.runtime.types import WorkflowId
 
 RETRY = {"attempts": 3, "backoff": 1000, "factor": 2.0, "max": 60000, "on": ["Timeout"]}
@@ -392,6 +393,45 @@ def test_a_task_that_a_sweep_has_made_gets_a_slot(store: PersistenceAPI) -> None
     assert store.claim_task(["F"]) is None
     store.reclaim()
     assert claimed(store).uuid == "t0"
+
+
+def passed(monkeypatch: pytest.MonkeyPatch, store: PersistenceAPI) -> None:
+    """Nobody has started the task whose turn it is for so long that others have theirs."""
+    with monkeypatch.context() as patch:
+        patch.setattr(tasks, "RATE_PATIENCE_MS", -2 * MINUTE)
+        store.reclaim()
+
+
+@of_stores(offers="concurrency")
+def test_a_task_that_nobody_starts_does_not_stop_those_of_other_facets(
+    store: PersistenceAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(store, rated("lonely", per_minute=6000, name="G"), rated("next", per_minute=6000, name="G"))
+    commit(store, *(rated(f"t{n}", per_minute=6000) for n in range(2)))
+    store.reclaim()
+    assert waiting(store) == ["next", "t0", "t1"]
+    for number in range(2):
+        passed(monkeypatch, store)
+        assert eventually(lambda: store.claim_task(["F"])).uuid == f"t{number}"
+    assert earliest(store, "lonely") <= store.now()
+    assert waiting(store) == ["next"]
+    assert eventually(lambda: store.claim_task(["G"])).uuid == "lonely"
+
+
+@of_stores(offers="concurrency")
+def test_tasks_of_one_facet_that_nobody_starts_have_their_turns_one_after_another(
+    store: PersistenceAPI, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit(
+        store, rated("t0", per_minute=6000, priority=1), *(rated(f"t{n}", per_minute=6000) for n in (1, 2))
+    )
+    turns = []
+    for _ in range(6):
+        (turn,) = {"t0", "t1", "t2"} - set(waiting(store))
+        turns.append(turn)
+        passed(monkeypatch, store)
+    assert turns == ["t0", "t1", "t2"] * 2
+    assert stored_task(store, "t0").lease_until == 0
 
 
 @of_stores(offers="concurrency")

@@ -230,9 +230,8 @@ class LocalRunner:
             worker.advance_marked()
 
     def _sweep(self) -> None:
-        """Where there are child runs: those whose time is up, or that somebody ended and told nobody."""
-        if self._worker.runs.follows_children:
-            reclaim(self._evaluator)
+        """Child runs whose time is up, or that somebody ended and told nobody; tasks that wait for a turn of theirs."""
+        reclaim(self._evaluator)
 
     def _marks_of(self, runs: Sequence[RunDefinition]) -> list[EventDefinition]:
         return self._store.get_marks_of([WorkflowId(run.workflow_id) for run in runs])

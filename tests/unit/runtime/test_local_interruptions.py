@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from afl.language.compiler import compile_source
 from afl.runtime.entities import RunnerState, TaskState
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
@@ -11,6 +13,7 @@ from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence.usage import BudgetExceeded
 from afl.runtime.program.program import Program
+from afl.runtime.stores.sql_store import tasks
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
 
@@ -101,3 +104,17 @@ def test_a_run_that_was_only_shaken_off_is_taken_up_again() -> None:
     with scene.runner() as runner:
         assert runner.run(program()).outputs == {"a": 2, "b": 3}
     assert scene.calls == 2
+
+
+def test_a_task_of_another_run_that_nobody_starts_does_not_keep_its_turn(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tasks, "RATE_PATIENCE_MS", 1)
+    rated = SOURCE.replace("=> (m: Long)", '=> (m: Long) with Rate("api", perMinute = 60000)')
+    compiled = Program({"program": compile_source(rated).program, "workflow": "t.W"})
+    scene = Scene(lambda store, run: None)
+    left_behind = scene.evaluator.resume(scene.evaluator.submit(compiled)).workflow_id
+    (task,) = scene.store.get_tasks_by_workflow(left_behind)
+    assert (task.state, task.hold) == (TaskState.PENDING, "")
+    with scene.runner() as runner:
+        assert runner.run(compiled).outputs == {"a": 2, "b": 3}

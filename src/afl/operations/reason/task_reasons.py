@@ -200,9 +200,9 @@ def _rated(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason | None:
 
 
 def _waits_its_turn(snapshot: DiagnosticSnapshot, task: TaskDefinition) -> Reason:
-    """Tasks of a rate start one after another, and whose turn it is keeps it until a worker starts it."""
+    """Tasks of a rate start one after another: those of a facet that nobody serves wait, whose turn it ever is."""
     same = snapshot.store.find_tasks(
-        TaskFilter(state=TaskState.PENDING, key=task.concurrency_key, limit=_KEY_TASKS)
+        TaskFilter(state=TaskState.PENDING, key=task.concurrency_key, name=task.name, limit=_KEY_TASKS)
     )
     first = next((each for each in same if not each.hold and each.not_before <= snapshot.now), None)
     because = None if first is None else task_reason(snapshot, first)

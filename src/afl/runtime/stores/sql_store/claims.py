@@ -15,7 +15,7 @@ from afl.runtime.entities.timeouts import TIMEOUT_ERROR, timeout_text
 from afl.runtime.persistence.topics import CANCEL_TOPIC, RUNS_TOPIC, tasks_topic
 from afl.runtime.stores.sql_store.tables import Q, Tables
 from afl.runtime.stores.sql_store.task_rows import task_from, write_attempts
-from afl.runtime.stores.sql_store.tasks import promote
+from afl.runtime.stores.sql_store.tasks import promote, waiting_keys
 from afl.runtime.types import WorkflowId
 
 _QUIET_SECONDS = 0.005
@@ -155,7 +155,7 @@ class ClaimTables(Tables):
         if stale["timed_elsewhere"]:
             freed += self.notifying(_time_out_elsewhere)
         if freed:  # what was taken away may have left room
-            keys = [row["concurrency_key"] for row in self.database.select(Q.waiting_keys)]
+            keys = waiting_keys(self.database.select)
         if keys:
             self.notifying(lambda tx, notifications: promote(tx, keys, notifications))
         return freed
@@ -232,7 +232,7 @@ def _standing(tx: Transaction) -> tuple[list[str], Row, list[str]]:
     stale = tx.one(Q.stale)
     assert stale is not None  # it counts
     owners = [row["owner"] for row in tx.all(Q.owners) if row["owner"]]
-    return owners, stale, [row["concurrency_key"] for row in tx.all(Q.waiting_keys)]
+    return owners, stale, waiting_keys(tx.all)
 
 
 def _notify_for(tx: Transaction, notifications: Notifications, rows: list[Row]) -> int:

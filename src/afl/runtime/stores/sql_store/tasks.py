@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.clock import wall_ms
-from afl.kernel.database import Query, Transaction
+from afl.kernel.database import Query, Row, Transaction
 from afl.kernel.notify import Notifications
 from afl.runtime.entities import (
     RATE_KEY,
@@ -39,11 +39,18 @@ from afl.runtime.stores.sql_store.task_rows import (
 )
 from afl.runtime.types import StepId, WorkflowId
 
+RATE_PATIENCE_MS = 5_000  # so long nobody starts a task whose turn it is, before others have theirs
+
 
 def lock_keys(tx: Transaction, keys: Iterable[str]) -> None:
     """Before tasks of several keys are written: whoever promotes has the key first and the tasks then."""
     for key in sorted({key for key in keys if key}):
         tx.one(Q.lock_key, key=key)
+
+
+def waiting_keys(select: Callable[..., list[Row]]) -> list[str]:
+    """The keys whose next task may be let in by `promote`."""
+    return [row["concurrency_key"] for row in select(Q.waiting_keys, patience_ms=RATE_PATIENCE_MS)]
 
 
 def promote(tx: Transaction, keys: Iterable[str], notifications: Notifications) -> None:
@@ -71,23 +78,31 @@ def _promote_rated(tx: Transaction, key: str, notifications: Notifications) -> N
 
     A claim does not write down when it was; it is known to be over when the task can no longer be claimed. The interval
     begins there, so that there is no burst, whoever was away for how long.
+
+    A task that nobody starts must not stop the others of its key: a task of another facet is let in beside it, or one
+    of the same facet, as of a run that others work on, instead of it.
     """
     standing = tx.one(Q.rate_standing, key=key)
     assert standing is not None  # it counts
     now, given = standing["now"], bool(standing["given"])
     at = max(now, standing["next_at"] or 0)
     back = tx.run(Q.put_back, key=key, at=at) if standing["promoted"] else 0  # delayed by a retry
-    if standing["promoted"] > back:
+    promoted = tx.all(Q.promoted_tasks, key=key) if standing["promoted"] > back else []
+    if any(each["not_before"] > now - RATE_PATIENCE_MS for each in promoted):
         return
-    if given and not back:
-        at = max(at, now + standing["interval_ms"])
-    row = tx.one(Q.promote_rated, key=key, at=at, updated=wall_ms())
+    turn = max(at, now + standing["interval_ms"]) if given and not back else at
+    besides = [each["name"] for each in promoted]
+    row = tx.one(Q.promote_rated, key=key, at=turn, besides=besides, updated=wall_ms())
+    if row is None and promoted:
+        turn = at
+        tx.run(Q.pass_over, key=key)
+        row = tx.one(Q.promote_rated, key=key, at=turn, besides=[], updated=wall_ms())
     if row is not None:
         interval = -(-60_000 // -row["concurrency_limit"])
-        tx.run(Q.set_rate, key=key, next_at=at, given=1, interval_ms=interval)
+        tx.run(Q.set_rate, key=key, next_at=turn, given=1, interval_ms=interval)
         notifications.add(tx, tasks_topic(row["task_list_name"]))
     elif given:
-        tx.run(Q.set_rate, key=key, next_at=at, given=0, interval_ms=0)
+        tx.run(Q.set_rate, key=key, next_at=turn, given=0, interval_ms=0)
 
 
 class TaskTables(Tables):

@@ -478,14 +478,23 @@ select {now} as now, (select next_at from afl_rates where key = :key) as next_at
 update afl_tasks set hold = 'concurrency'
 where {part:special_tasks}
     and concurrency_key = :key and hold = '' and state = 'pending' and not_before > :at
+-- name: promoted_tasks
+select name, not_before from afl_tasks
+where {part:special_tasks}
+    and concurrency_key = :key and hold = '' and state = 'pending'
+-- While such a task waits for a rate, its lease says since when: the next turn is that of one that had none.
+-- name: pass_over
+update afl_tasks set hold = 'concurrency', lease_until = {now}
+where {part:special_tasks}
+    and concurrency_key = :key and hold = '' and state = 'pending'
 -- name: promote_rated
 with chosen as materialized (
     select seq from afl_tasks
     where {part:special_tasks}
-        and concurrency_key = :key and hold = 'concurrency' and state = 'pending'
-    order by case when not_before > :at then not_before else 0 end, priority desc, seq limit 1
+        and concurrency_key = :key and hold = 'concurrency' and state = 'pending' and not (name {in:besides})
+    order by case when not_before > :at then not_before else 0 end, lease_until, priority desc, seq limit 1
 )
-update afl_tasks set hold = '', not_before = {greatest}(not_before, :at), updated = :updated
+update afl_tasks set hold = '', not_before = {greatest}(not_before, :at), lease_until = 0, updated = :updated
 where seq {seq_of:chosen} and (hold = 'concurrency' and state = 'pending') is true
 returning task_list_name, concurrency_limit
 -- name: set_rate
@@ -526,7 +535,7 @@ select id as concurrency_key from keys where id is not null and ((
 ) and not exists (
     select 1 from afl_tasks t
     where {part:special_tasks}
-        and t.concurrency_key = keys.id and t.hold = '' and t.state = 'pending'
+        and t.concurrency_key = keys.id and t.hold = '' and t.state = 'pending' and t.not_before > {now} - :patience_ms
 )))
 -- name: open_keys
 select distinct concurrency_key from afl_tasks
