@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from afl.kernel.database import Database, Transaction, connect
@@ -22,6 +22,7 @@ from afl.turns.engine import L0Engine
 from afl.turns.message import Message
 from afl.turns.model import Head, Limits, TurnRef
 from afl.turns.protocol.subjects import PREFIX
+from afl.turns.resources import get_agent, put_agent, put_profile
 from afl.turns.store.heads import read_head
 from afl.turns.tools.local import Toolbox
 from afl.turns.worker.worker import Worker
@@ -175,6 +176,19 @@ class Barrier:
 
     def open(self) -> None:
         self._open.set()
+
+
+async def make_unreadable(agents: Agents, agent_id: str) -> None:
+    """Give an agent a profile that no worker can read, as another version may have stored it."""
+    profile = {"name": agent_id, "llm_config": {"max_tokens": "many"}}
+
+    def work(tx: Transaction) -> None:
+        agent = get_agent(tx, agents.project, agent_id)
+        assert agent is not None
+        box = put_profile(tx, agents.project, profile).profile_box_id
+        put_agent(tx, replace(agent, profile_box_id=box))
+
+    await agents.engine.database.run("write", work)
 
 
 async def lose(worker: Worker) -> None:

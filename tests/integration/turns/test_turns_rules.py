@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from support.turns_office import Barrier, Office, Place, office, run, told_first, until, wants
+from support.turns_office import (
+    Barrier,
+    Office,
+    Place,
+    make_unreadable,
+    office,
+    run,
+    told_first,
+    until,
+    wants,
+)
 
 from afl.kernel.database import Transaction
 from afl.models import ModelRejected, Request, ScriptedModel, Text
@@ -223,8 +233,9 @@ def test_an_agent_that_is_idle_again_is_told_of_in_the_trace_of_its_turn(place: 
             await service.register()
             await service.start()
             await there.hire(model)
-            config = {"llm_config": {"max_tokens": "many"}} if end == "unreadable" else {}
-            await there.agents.define("ada", tools=[wait, "last"], **config)
+            await there.agents.define("ada", tools=[wait, "last"])
+            if end == "unreadable":
+                await make_unreadable(there.agents, "ada")
             turn = await there.agents.send("ada", "go", traceparent=TRACE)
             if end == "stopped":
                 await gate.called()

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.turns_office import Place, last_text, office, results_in, run, told_first, until, wants
+from support.turns_office import (
+    Place,
+    last_text,
+    make_unreadable,
+    office,
+    results_in,
+    run,
+    told_first,
+    until,
+    wants,
+)
 
-from afl.kernel.database import Transaction
 from afl.models import ModelRejected, Request
 from afl.models.errors import ModelUnavailable, RequestTooLong
 from afl.models.scripted import Scripted
-from afl.turns.resources import put_agent, put_profile
 from afl.turns.statuses import StepStatus, TaskStatus
 from afl.turns.store.steps import read_steps
 from afl.turns.tools.local import local_tool
@@ -433,17 +440,8 @@ def test_a_profile_that_cannot_be_read_fails_the_turn(place: Place) -> None:
     async def work() -> None:
         async with office(place) as there:
             await there.hire(lambda request: "never")
-            bad = {
-                "name": "ada",
-                "llm_config": {"max_tokens": "many"},
-            }  # as another version may have stored it
-            agent = await there.agents.define("ada")
-
-            def store(tx: Transaction) -> None:
-                box = put_profile(tx, agent.project_id, bad).profile_box_id
-                put_agent(tx, replace(agent, profile_box_id=box))
-
-            await there.agents.engine.database.run("write", store)
+            await there.agents.define("ada")
+            await make_unreadable(there.agents, "ada")
             got = await there.agents.ask("ada", "go")
             assert (got.status, got.error_code) == (TaskStatus.FAILED, "profile_not_found")
             assert "llm_config" in (got.error or "")
