@@ -94,6 +94,17 @@ async def test_a_call_waits_for_a_person_and_is_then_made_once(database: Databas
 
 
 @asynchronous
+async def test_nobody_is_asked_about_arguments_that_do_not_fit(database: Database) -> None:
+    shop, model = Shop(), ScriptedModel([calls("pay", {"to": "Ada", "cents": "many"}), "I cannot."])
+    async with open_agents(database, model=model) as agents:
+        await agents.define("clerk", tools=[shop.pay])
+        async with asyncio.timeout(10):
+            assert (await agents.ask("clerk", "Pay Ada.")).text == "I cannot."
+    assert "parameter 'cents' of pay: Expected `int`, got `str`" in read_by_model(model)[0]
+    assert shop.paid == []
+
+
+@asynchronous
 async def test_a_person_changes_the_arguments_and_the_model_is_told(database: Database) -> None:
     shop, model = Shop(), ScriptedModel([PAY, "Done."])
     async with open_agents(database, model=model) as agents:

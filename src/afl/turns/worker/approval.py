@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from afl.kernel.database import Transaction
+from afl.kernel.errors import InputError
 from afl.kernel.ids import sortable_id
 from afl.models import Tool
 from afl.turns.cardbox.cards import NewCard
@@ -25,7 +26,10 @@ from afl.turns.worker.turn_state import TurnState
 
 
 def with_approval(call: Call) -> Call:
-    """A new call; one that a person must approve has the question with it. The tool's own rule goes before checks."""
+    """A new call; one that a person must approve has the question with it. The tool's own rule goes before checks.
+
+    Nobody is asked about arguments that the function cannot be called with: the model is told.
+    """
     rule, ask = (call.rule, call.ask) if call.route in APPROVABLE else (None, None)
     group = None if rule is None else rule.group(call.arguments)
     if rule is not None and group is not None:
@@ -34,6 +38,11 @@ def with_approval(call: Call) -> Call:
         asked = AskedApproval(sortable_id(), ask.group, ask.seconds)
     else:
         return call
+    try:
+        if call.local is not None:
+            call.local.python.arguments(call.arguments)
+    except InputError as error:
+        return replace(call, route=Route.REFUSED, refusal=failed("invalid_arguments", str(error)))
     return replace(call, route=Route.APPROVAL, asked=asked)
 
 
