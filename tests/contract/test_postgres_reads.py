@@ -21,7 +21,7 @@ from afl.runtime.entities import TaskDefinition, TaskHold
 from afl.runtime.persistence import TaskFilter
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.postgres_store import PostgresStore
-from afl.runtime.stores.sql_store.tables import Q
+from afl.runtime.stores.sql_store.tasks import waiting_keys
 from afl.runtime.types import WorkflowId
 
 MORE = 300  # times as much as at first
@@ -186,7 +186,7 @@ def test_a_place_goes_to_the_first_that_waits_without_a_look_at_the_others(grown
     for _ in range(MORE):
         given = _first_of_key(grown)
     assert 0 < rows_read(grown.store.database, lambda: PLACED.done(grown.store, given)) < FEW
-    assert 0 < rows_read(grown.store.database, lambda: grown.store.database.select(Q.waiting_keys)) < FEW
+    assert 0 < rows_read(grown.store.database, lambda: waiting_keys(grown.store.database.select)) < FEW
     assert (
         len(grown.store.find_tasks(TaskFilter(state="pending", hold="concurrency", key="k", limit=MORE * 2)))
         == MORE - 3

@@ -9,7 +9,7 @@ import pytest
 from afl.runtime.stores.sql_store import tasks
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def _no_patience() -> Iterator[None]:
     """Runs that are left behind have tasks whose turn it is by a rate: others need not wait five seconds for theirs."""
     with pytest.MonkeyPatch.context() as patch:
