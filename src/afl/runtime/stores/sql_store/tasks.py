@@ -94,8 +94,8 @@ def _promote_rated(tx: Transaction, key: str, notifications: Notifications) -> N
     besides = [each["name"] for each in promoted]
     row = tx.one(Q.promote_rated, key=key, at=turn, besides=besides, updated=wall_ms())
     if row is None and promoted:
-        turn = at
-        tx.run(Q.pass_over, key=key)
+        if tx.run(Q.pass_over, key=key) == len(promoted):  # none was started at this moment
+            turn = at
         row = tx.one(Q.promote_rated, key=key, at=turn, besides=[], updated=wall_ms())
     if row is not None:
         interval = -(-60_000 // -row["concurrency_limit"])
