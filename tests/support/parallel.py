@@ -150,6 +150,13 @@ class _Running:
         self.test: tuple[str, tuple[str, int | None, str]] | None = None
 
 
+class _Terminal:
+    """What is left of the reporter in the other processes: where the stacks of a test that hangs are written."""
+
+    def __init__(self, reporter: pytest.TerminalReporter) -> None:
+        self._tw = reporter._tw
+
+
 class _Sender:
     """The plugin of the other processes: it sends once per test, when it starts, what there is to say by then."""
 
@@ -239,8 +246,9 @@ def _set_apart(config: pytest.Config, number: int) -> None:
     os.environ[PROCESS] = str(number)
     random.seed()
     plugins = config.pluginmanager
-    for name in ("terminalreporter", "afl-run-times"):
-        plugins.unregister(name=name)
+    plugins.unregister(name="afl-run-times")
+    reporter: Any = plugins.unregister(name="terminalreporter")
+    plugins.register(_Terminal(reporter), "terminalreporter")
     if config.option.capture == "fd":
         capture: Any = plugins.get_plugin("capturemanager")
         capture.resume_global_capture()

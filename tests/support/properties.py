@@ -8,6 +8,7 @@ from hypothesis import HealthCheck, settings
 from hypothesis.internal.conjecture import providers
 
 _USUAL = 100
+_LIMIT_SECONDS = 600  # of a test, times the factor: more examples take longer
 _FACTOR = os.environ.get("AFL_EXPLORE", "")
 EXPLORING = bool(_FACTOR)
 
@@ -27,7 +28,9 @@ def be_the_usual() -> None:
     """What counts for properties that say nothing: above all no time limit, which a busy machine would exceed."""
     settings.register_profile("agentflow", tries(_USUAL))
     settings.load_profile("agentflow")
-    if not EXPLORING:
+    if EXPLORING:
+        os.environ.setdefault("PYTEST_TIMEOUT", str(_LIMIT_SECONDS * int(_FACTOR)))
+    else:
         _read_no_module()
 
 

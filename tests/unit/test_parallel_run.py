@@ -77,10 +77,13 @@ def test_meets():
 
 def test_a_failure_is_shown_with_its_output(tmp_path: Path) -> None:
     fails = "def test_fails():\n    print('what it', 'printed')\n    assert 1 == 2\n"
-    code, out = run(tmp_path, test_bad=fails, test_good="def test_passes(): pass\n")
+    hangs = "import threading\n\ndef test_hangs():\n    threading.Event().wait()\n"
+    limit = ("-p", "pytest_timeout", "--timeout", "0.2")
+    code, out = run(tmp_path, *limit, test_bad=fails, test_hangs=hangs, test_good="def test_passes(): pass\n")
     assert code == 1
-    assert "1 failed, 1 passed" in out
+    assert "2 failed, 1 passed" in out
     assert "assert 1 == 2" in out and "what it printed" in out
+    assert "Timeout (>0.2s)" in out and "terminalreporter" not in out
 
 
 def test_what_a_fixture_raises_at_the_end_of_a_process_is_told(tmp_path: Path) -> None:
