@@ -66,7 +66,7 @@ _CLOSING = ("RBRACE", "RPAR", "RSQB")
 _LANDMARK = re.compile(
     r"""
       # Skipped: braces and keywords in here mean nothing. What is never closed goes on to the end of the text.
-      "(?:[^"\\]++|\\.)*+"? | //[^\n]* | /\*.*?(?:\*/|\Z)
+      "[^"\\]*+(?:\\.[^"\\]*+)*"? | //[^\n]* | /\*.*?(?:\*/|\Z)
     | (?P<brace>[{}])
     | (?<![\w.$]) (?P<start>
           (?P<namespace>namespace) \s+ [\w.]+ \s* \{
