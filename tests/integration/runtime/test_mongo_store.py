@@ -7,9 +7,11 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from pymongo import MongoClient
@@ -123,24 +125,85 @@ def test_an_address_that_cannot_be_read_is_refused_without_the_password(address:
     assert "me:secret" not in str(caught.value)
 
 
-@pytest.fixture
-def lone_server(tmp_path: Path) -> Iterator[str]:
-    """A mongod that is no replica set."""
+@contextmanager
+def running_mongod(place: Path, *options: str) -> Iterator[str]:
+    """A mongod of one test alone; its host and port."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    where = ["--dbpath", str(tmp_path), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
+    where = ["--dbpath", str(place), "--port", str(port), "--bind_ip", "127.0.0.1", "--nounixsocket"]
     small = ["--wiredTigerCacheSizeGB", "0.25", "--quiet"]
-    with subprocess.Popen([str(MONGOD.find()), *where, *small], stdout=subprocess.DEVNULL) as server:
-        with MongoClient[dict[str, Any]](f"mongodb://127.0.0.1:{port}/") as client:
+    command = [str(MONGOD.find()), *where, *small, *options]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as server:
+        address = f"127.0.0.1:{port}"
+        with MongoClient[dict[str, Any]](f"mongodb://{address}/?directConnection=true") as client:
             client.admin.command("ping")  # waits for the server
-        yield f"mongodb://127.0.0.1:{port}/"
+        yield address
         server.kill()
+
+
+@pytest.fixture
+def lone_server(tmp_path: Path) -> Iterator[str]:
+    """A mongod that is no replica set."""
+    with running_mongod(tmp_path) as address:
+        yield f"mongodb://{address}/"
+
+
+@pytest.fixture(scope="module")
+def failing_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A replica set that can be told to fail."""
+    options = ["--replSet", "rs0", "--setParameter", "enableTestCommands=1"]
+    with running_mongod(tmp_path_factory.mktemp("mongo"), *options) as address:
+        with MongoClient[Any](f"mongodb://{address}/?directConnection=true") as client:
+            client.admin.command("replSetInitiate", {"_id": "rs0", "members": [{"_id": 0, "host": address}]})
+        yield f"mongodb://{address}/?replicaSet=rs0"
+
+
+@pytest.fixture
+def failing_store(failing_server: str) -> Iterator[MongoStore]:
+    address = f"{failing_server}&heartbeatFrequencyMS=500"  # how soon it is found to be the primary after all
+    with closing(MongoStore(address, f"test_{uuid4().hex}")) as store:
+        yield store
 
 
 def test_a_server_that_is_no_replica_set_is_refused_with_what_to_do(lone_server: str) -> None:
     with pytest.raises(StoreError, match="--replSet"):
         MongoStore(lone_server)
+
+
+def refuse_once(server: str, command: str, **data: Any) -> None:
+    """What a primary says to a write that it did and that no majority has, since it steps down; once."""
+    stepped_down = {"code": 189, "codeName": "PrimarySteppedDown", "errmsg": "it steps down"}
+    told = {"failCommands": [command], "writeConcernError": stepped_down, **data}
+    with MongoClient[Any](server) as client:
+        client.admin.command("configureFailPoint", "failCommand", mode={"times": 1}, data=told)
+
+
+def test_a_claim_on_a_primary_that_steps_down_is_sent_again(
+    failing_server: str, failing_store: MongoStore
+) -> None:
+    failing_store.save_task(a_task("t"))
+    refuse_once(failing_server, "findAndModify")  # the server itself says that it may be sent again
+    claimed = failing_store.claim_task(["ns.F"], lease_ms=60_000)
+    assert claimed is not None
+    assert (claimed.uuid, claimed.deliveries) == ("t", 1)
+    assert type(claimed.epoch) is int  # and not the driver's own kind
+
+
+@pytest.mark.parametrize(
+    ("command", "write"),
+    [
+        ("findAndModify", lambda store: store.claim_task(["ns.F"], lease_ms=60_000)),
+        ("update", lambda store: store.update_task_state("t", TaskState.CANCELED)),
+    ],
+)
+def test_a_primary_that_steps_down_makes_the_store_unavailable(
+    failing_server: str, failing_store: MongoStore, command: str, write: Callable[[MongoStore], object]
+) -> None:
+    failing_store.save_task(a_task("t"))
+    refuse_once(failing_server, command, errorLabels=[])  # so the driver asks no second time
+    with pytest.raises(StoreUnavailable, match="it steps down"):
+        write(failing_store)
 
 
 # -- errors and processes -------------------------------------------------------------------------------------

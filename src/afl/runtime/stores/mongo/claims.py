@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from pymongo import ReturnDocument
-
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StoreConflict
 from afl.kernel.ids import random_id
 from afl.runtime.entities import TaskDefinition, TaskState
 from afl.runtime.stores.mongo.collections import OLDEST_FIRST, Collections, counted, lease, literal
-from afl.runtime.stores.mongo.connection import NOW, Document
+from afl.runtime.stores.mongo.connection import NOW, Document, find_one_and_update
 from afl.runtime.stores.mongo.records import task_from
 from afl.runtime.stores.mongo.servers import locked_by_others
 from afl.runtime.stores.mongo.tasks import CLAIM_ORDER
@@ -88,9 +86,7 @@ class ClaimCollection(Collections):
         change = terms.change()
         try:
             found = self.connection.call(
-                lambda db: db.tasks.find_one_and_update(
-                    query, change, sort=CLAIM_ORDER, return_document=ReturnDocument.AFTER
-                )
+                lambda db: find_one_and_update(db.tasks, query, change, sort=CLAIM_ORDER)
             )
         except StoreConflict:
             return []  # another task of its step got in between

@@ -17,10 +17,12 @@ from random import Random
 from typing import Any, TypeVar
 from weakref import WeakSet, WeakValueDictionary
 
+import bson
 from bson.codec_options import CodecOptions, TypeDecoder, TypeRegistry
 from bson.int64 import Int64
 from pymongo import MongoClient, ReadPreference, ReturnDocument
 from pymongo.client_session import ClientSession
+from pymongo.collection import Collection
 from pymongo.database import Database
 from pymongo.errors import (
     PyMongoError,
@@ -111,6 +113,19 @@ class _PlainInteger(TypeDecoder):
 
 
 _OPTIONS: CodecOptions[Document] = CodecOptions(type_registry=TypeRegistry([_PlainInteger()]))
+
+
+def find_one_and_update(
+    collection: Collection[Document], query: Document, change: Document | list[Document], **options: Any
+) -> Document | None:
+    """The document after the change, as the driver's method of this name.
+
+    That one gets no decoder of ours: with one it raises an AttributeError when a primary steps down before a majority
+    has the change, where it should ask again.
+    """
+    undecoded: Collection[Document] = collection.with_options(CodecOptions())
+    found = undecoded.find_one_and_update(query, change, return_document=ReturnDocument.AFTER, **options)
+    return None if found is None else bson.decode(bson.encode(found), _OPTIONS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,9 +281,8 @@ class Connection:
         """The document of a key after a change; it is made if there is none."""
 
         def change_or_make(database: Database[Document]) -> Document | None:
-            return database.get_collection(collection, write_concern=concern).find_one_and_update(
-                key, change, upsert=True, return_document=ReturnDocument.AFTER
-            )
+            written = database.get_collection(collection, write_concern=concern)
+            return find_one_and_update(written, key, change, upsert=True)
 
         found = self.upsert(change_or_make)
         assert found is not None  # an upsert leaves a document in any case

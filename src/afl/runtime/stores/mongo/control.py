@@ -5,7 +5,6 @@ That a run is paused stands on each of its open tasks too: one that comes back f
 
 from __future__ import annotations
 
-from pymongo import ReturnDocument
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
@@ -22,7 +21,7 @@ from afl.runtime.persistence.topics import (
 )
 from afl.runtime.stores.mongo.collections import Collections, counted, literal
 from afl.runtime.stores.mongo.commits import runner_end
-from afl.runtime.stores.mongo.connection import NOW, Document
+from afl.runtime.stores.mongo.connection import NOW, Document, find_one_and_update
 from afl.runtime.stores.mongo.history import append_history
 from afl.runtime.stores.mongo.records import task_from
 from afl.runtime.stores.mongo.tasks import UNTOLD, begins, elsewhere_or, write_attempts
@@ -125,11 +124,11 @@ def _change(
     fields: Document,
 ) -> Document | None:
     """The run after the change; None if it is in none of the states."""
-    return database.runs.find_one_and_update(
+    return find_one_and_update(
+        database.runs,
         {"uuid": workflow_id, "state": {"$in": states}},
         [{"$set": fields}],
         projection={"runner_id": 1, "state": 1},
-        return_document=ReturnDocument.AFTER,
     )
 
 

@@ -38,6 +38,7 @@ _INSTEAD = "keep large values elsewhere and pass their address, or use PostgreSQ
 _LOGIN = frozenset({13, 18, 8000})
 _WRITE_CONFLICT = 112
 _OTHER_INDEX = frozenset({85, 86})
+_NO_PRIMARY = frozenset({91, 189, 10107, 11600, 11602, 13435, 13436})  # it steps down, or is shut down
 
 
 def is_transient(error: Exception) -> bool:
@@ -65,7 +66,7 @@ def failure(error: Exception, store: str) -> AgentFlowError:
         return PayloadError(
             f"what is to be stored at once is too large for a transaction of MongoDB: {text}; {_INSTEAD}"
         )
-    if isinstance(error, ConnectionFailure | ExecutionTimeout):
+    if isinstance(error, ConnectionFailure | ExecutionTimeout) or _code(error) in _NO_PRIMARY:
         reason = text.partition(", Timeout:")[0].partition(" (configured timeouts")[0]
         return StoreUnavailable(
             f"cannot reach {store}: {reason}; check that the server runs, and host, port and replica set"
@@ -121,7 +122,8 @@ def _detail(error: Exception) -> str:
 
 
 def _first(error: Exception) -> Mapping[str, Any]:
-    """The details of the first write that failed."""
+    """The details of the first write that failed, or that no majority has."""
     details: Mapping[str, Any] = getattr(error, "details", None) or {}
-    found: Mapping[str, Any] = (details.get("writeErrors") or [details])[0]
+    failed = details.get("writeErrors") or details.get("writeConcernErrors") or [details]
+    found: Mapping[str, Any] = failed[0]
     return found

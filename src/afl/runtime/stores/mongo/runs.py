@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pymongo import ReturnDocument
 from pymongo.database import Database
 
 from afl.kernel.clock import wall_ms
@@ -31,7 +30,7 @@ from afl.runtime.stores.mongo.collections import (
     lease_ended,
     literal,
 )
-from afl.runtime.stores.mongo.connection import Document
+from afl.runtime.stores.mongo.connection import Document, find_one_and_update
 from afl.runtime.stores.mongo.records import record_document, record_from, run_document, run_from
 from afl.runtime.stores.mongo.run_lists import RunListCollection
 from afl.runtime.stores.mongo.servers import counter_key
@@ -147,9 +146,7 @@ class RunCollection(RunListCollection):
         change = [{"$set": {**literal({"owner": self.owner_id}), **hold}}]
 
         def take(database: Database[Document]) -> Document | None:
-            return database.runs.find_one_and_update(
-                free, change, projection={"inputs": 0}, return_document=ReturnDocument.AFTER
-            )
+            return find_one_and_update(database.runs, free, change, projection={"inputs": 0})
 
         found = self.connection.call(take)
         return run_from(found) if found else None

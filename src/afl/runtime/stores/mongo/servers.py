@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from pymongo import ReturnDocument
 from pymongo.database import Database
 
 from afl.kernel.ids import random_id
@@ -30,7 +29,7 @@ from afl.runtime.stores.mongo.collections import (
     lease,
     literal,
 )
-from afl.runtime.stores.mongo.connection import NOW, Document
+from afl.runtime.stores.mongo.connection import NOW, Document, find_one_and_update
 from afl.runtime.stores.mongo.records import record_document, record_from
 
 _LARGE_PROGRAM = 1024 * 1024
@@ -276,12 +275,8 @@ def append_logs(database: Database[Document], documents: list[Document]) -> None
     for document in documents:
         by_runner.setdefault(document["runner_id"], []).append(document)
     for runner_id, entries in by_runner.items():
-        counter = database.counters.find_one_and_update(
-            {"_id": counter_key(runner_id)},
-            {"$inc": {"seq": len(entries)}},
-            upsert=True,
-            return_document=ReturnDocument.AFTER,
-        )
+        key, change = {"_id": counter_key(runner_id)}, {"$inc": {"seq": len(entries)}}
+        counter = find_one_and_update(database.counters, key, change, upsert=True)
         assert counter is not None  # an upsert leaves a document in any case
         for position, entry in enumerate(entries, counter["seq"] - len(entries) + 1):
             entry["seq"] = position
