@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from enum import IntEnum
+from pathlib import Path
 from uuid import uuid4
 
 import psycopg
@@ -18,10 +19,11 @@ from conversation import SCRIPT, received, until
 from hypothesis import given
 from hypothesis import strategies as st
 from notes_table import ADD, ADD_RETURNING, ALL, GET, SET, ids, make_notes
+from support.databases import with_database
 from support.postgres_proxy import Proxy
 from support.processes import python
 
-from afl.devstack import temporary_stack
+from afl.devstack import Stack, temporary_stack
 from afl.kernel.database import Database, Query, Row, Transaction, connect
 from afl.kernel.database.postgres import POOL_SIZE, PostgresDatabase
 from afl.kernel.errors import (
@@ -412,17 +414,54 @@ def test_a_deadlock_is_run_again(postgres_database: str) -> None:
         assert database.select(GET, id=1)[0]["text"] == database.select(GET, id=2)[0]["text"]
 
 
-def test_a_server_that_restarts_is_found_again() -> None:
-    with temporary_stack() as stack, connect(stack.up(["postgres"])["postgres"]) as database:
-        make_notes(database)
-        stack.down()
-        with pytest.raises(
-            StoreUnavailable, match=r"cannot connect to postgresql://postgres:\*\*\*@127.0.0.1"
-        ):
-            database.write(lambda tx: tx.run(ADD, id=1, text="lost"))
+@pytest.fixture(scope="module")
+def own_server() -> Iterator[Stack]:
+    """A server of these tests alone: nobody else minds when it stops."""
+    with temporary_stack() as stack:
         stack.up(["postgres"])
-        database.write(lambda tx: tx.run(ADD, id=2, text="kept"))
-        assert ids(database) == [2]
+        yield stack
+
+
+@pytest.fixture
+def own_database(own_server: Stack) -> Iterator[Database]:
+    server, name = own_server.up(["postgres"])["postgres"], f"test_{uuid4().hex}"
+    with psycopg.connect(server, autocommit=True) as admin:
+        admin.execute(f'CREATE DATABASE "{name}" TEMPLATE template0')
+    with connect(with_database(server, name)) as database:
+        make_notes(database)
+        yield database
+
+
+def test_a_server_that_restarts_is_found_again(own_database: Database, own_server: Stack) -> None:
+    own_server.down()
+    with pytest.raises(StoreUnavailable, match=r"cannot connect to postgresql://postgres:\*\*\*@127.0.0.1"):
+        own_database.write(lambda tx: tx.run(ADD, id=1, text="lost"))
+    own_server.up(["postgres"])
+    own_database.write(lambda tx: tx.run(ADD, id=2, text="kept"))
+    assert ids(own_database) == [2]
+
+
+def test_a_server_that_accepts_no_writes_is_unavailable_and_its_connections_are_not_kept(
+    own_database: Database, own_server: Stack
+) -> None:
+    """A primary that has become a replica: the next connection to the same name may lead to the new primary."""
+    [data] = own_database.select(Query.of("select current_setting('data_directory') as folder"))
+    own_server.down()
+    Path(data["folder"], "standby.signal").touch()
+    own_server.up(["postgres"])
+
+    def refused(write: Callable[[], object]) -> None:
+        [session] = own_database.select(PID)
+        with pytest.raises(StoreUnavailable, match="accepts no writes"):
+            write()
+        assert own_database.select(SESSION, pid=session["pid"]) == []
+
+    refused(lambda: own_database.write(lambda tx: tx.run(ADD, id=1, text="a")))
+    refused(lambda: own_database.write(lambda tx: tx.many(ADD, [{"id": 1, "text": "a"}])))
+    refused(lambda: own_database.atomic(ADD_RETURNING, id=1, text="a"))
+    assert own_database.select(Query.of("select pg_promote() as done"))[0]["done"]
+    own_database.write(lambda tx: tx.run(ADD, id=1, text="a"))
+    assert ids(own_database) == [1]
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,7 @@ try:
     from psycopg.types.numeric import Int8Dumper
 
     from afl.kernel.database.postgres_session import (
+        READ_ONLY,
         STALE,
         TRY_AGAIN,
         Connection,
@@ -47,7 +48,7 @@ POOL_SIZE = 10
 ATTEMPTS = 5
 PREPARE_THRESHOLD = 1  # a statement is prepared when a session runs it for the second time
 PREPARED_MAX = 1000
-_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_WRITE = "BEGIN ISOLATION LEVEL READ COMMITTED"
 _READ = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 # Statements are few, small and prepared, and their plans are kept: a plan made while a table was empty would scan all
 # of the grown one until the server analyzes it. So scans go by an index, in its order: a bitmap has to be complete
@@ -172,7 +173,7 @@ class PostgresDatabase(Database):
             try:
                 return attempt(session)
             except _AgainError as again:
-                if isinstance(again.reason, STALE):
+                if isinstance(again.reason, STALE | READ_ONLY):
                     session.connection.close()
                     self._pool.discard()
                 if tried == ATTEMPTS:
@@ -185,7 +186,7 @@ class PostgresDatabase(Database):
         raise AssertionError("unreachable")
 
     def _transact(self, session: Session, begin: str, work: Callable[[Transaction], T]) -> T:
-        tx = PostgresTransaction(session, self.name, begin)
+        tx = PostgresTransaction(session, self.name, begin, only_reads=begin is _READ)
         try:
             result = work(tx)
             tx.check()

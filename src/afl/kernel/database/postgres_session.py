@@ -25,8 +25,10 @@ FENCED = (
 )
 # A table was altered since a statement was prepared: the statement is refused in every session that prepared it.
 STALE = errors.FeatureNotSupported
+# A primary has become a replica; the name of the service may lead to the new one by now.
+READ_ONLY = errors.ReadOnlySqlTransaction
 # The server rolled the transaction back, which may be run again.
-TRY_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, STALE)
+TRY_AGAIN = (errors.SerializationFailure, errors.DeadlockDetected, STALE, READ_ONLY)
 _GOING_AWAY = (errors.AdminShutdown, errors.CrashShutdown, errors.CannotConnectNow, errors.DatabaseDropped)
 
 
@@ -44,9 +46,10 @@ def failure(error: Exception, doing: str, store: str) -> StoreError | PayloadErr
         return StoreConflict(f"{doing}: {text}")
     if isinstance(error, psycopg.DataError | UnicodeEncodeError | errors.ProgramLimitExceeded):
         return PayloadError(f"{doing}: a value does not fit the store: {text}")
-    if isinstance(error, errors.ReadOnlySqlTransaction):
-        return StoreError(
-            f"{doing} writes inside a read; call write instead (or {store} is a read-only replica)"
+    if isinstance(error, READ_ONLY):
+        return StoreUnavailable(
+            f"{doing} failed: {store} accepts no writes; it is a replica now, or was set to read-only, "
+            "as hosted servers are while their disk is full"
         )
     if isinstance(error, errors.InsufficientPrivilege):
         return StoreError(f"{doing} failed on {store}: {text}; grant the role the right, or use another role")
@@ -249,13 +252,14 @@ _ERRORS = (psycopg.Error, UnicodeEncodeError)
 class PostgresTransaction(Transaction):
     """A transaction of one session. `again`: it failed for a reason that a second run may not meet."""
 
-    __slots__ = ("_queued", "_session", "_store", "again", "failed")
+    __slots__ = ("_only_reads", "_queued", "_session", "_store", "again", "failed")
 
     dialect = "postgres"
 
-    def __init__(self, session: Session, store: str, begin: str) -> None:
+    def __init__(self, session: Session, store: str, begin: str, only_reads: bool) -> None:
         self._session: Session | None = session
         self._store = store
+        self._only_reads = only_reads
         self._queued: list[tuple[str, Mapping[str, Any]]] = [(begin, {})]  # sent with the first statement
         self.failed = self.again = False
 
@@ -333,6 +337,8 @@ class PostgresTransaction(Transaction):
 
     def _fail(self, name: str, error: Exception) -> NoReturn:
         self.failed = True
+        if isinstance(error, READ_ONLY) and self._only_reads:
+            raise StoreError(f"query {name} writes inside a read; call write instead") from error
         self.again = isinstance(error, TRY_AGAIN) or lost(error, self._open().connection)
         raise failure(error, f"query {name}", self._store) from error
 
