@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
 import afl
+from afl.bridges import answers
 from afl.kernel.errors import InputError
 
 SOURCE = """
@@ -77,6 +79,27 @@ def test_what_has_no_handlers_is_refused(given: Any, said: str) -> None:
         afl.run(SOURCE, {"n": 4}, handlers=given, store="memory://")
     with afl.connect("memory://") as flow, pytest.raises(InputError, match=said):
         flow.worker(given)
+
+
+def test_a_message_of_a_child_run_is_answered(tmp_path: Path) -> None:
+    """The workflow that is run sends none itself."""
+    source = """
+    event facet Translate(text: String) => (text: String) with Message("translator")
+    workflow Page(text: String) => (text: String) andThen {
+        french = Translate(text = $.text)
+        yield Page(text = french.text)
+    }
+    workflow Book(text: String) => (text: String) andThen {
+        page = Page(text = $.text) with Run()
+        yield Book(text = page.text)
+    }
+    """
+    module = ModuleType("translators")
+    vars(module)["translate"] = answers("translator")(lambda text: {"text": f"{text}, en français"})
+    store = f"sqlite:///{tmp_path}/a.db"
+    assert afl.run(source, {"text": "hello"}, handlers=module, workflow="Book", store=store) == {
+        "text": "hello, en français"
+    }
 
 
 def test_a_worker_without_room_for_a_task_is_refused() -> None:

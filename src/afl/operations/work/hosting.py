@@ -141,8 +141,8 @@ def hosted_for(
 
 
 def goes_elsewhere(program: Program) -> bool:
-    """Whether a program has a mixin that sends work elsewhere, at a call or in a signature."""
-    return any(program.uses_of(mixin) for mixin in BRIDGES)
+    """Whether a run or a child run has a mixin that sends work elsewhere, at a call or in a signature."""
+    return any(program.uses_of(mixin, in_children=True) for mixin in BRIDGES)
 
 
 def bridge_service(

@@ -79,10 +79,10 @@ class Program:
         """Field types by schema name."""
         return {d.name: {f.name: f.type for f in d.params} for d in self.declarations.values() if d.is_schema}
 
-    def uses_of(self, mixin: str) -> list[tuple[str, MixinUse]]:
+    def uses_of(self, mixin: str, *, in_children: bool = False) -> list[tuple[str, MixinUse]]:
         """Where a run of the workflow meets a built-in mixin ("Signal"): the facets that have it, each with its use.
 
-        It may stand in the signature or at the call. Child runs are runs of their own.
+        It may stand in the signature or at the call. Child runs are runs of their own, looked into on demand.
         """
         if f'{mixin}"' not in self.text:
             return []
@@ -95,7 +95,7 @@ class Program:
             uses = [(declared.name, use) for use in declared.mixins]
             uses += [(each.facet_name, use) for each in statements for use in each.mixins]
             names = {use.target for _, use in uses}
-            names |= {each.facet_name for each in statements if each.child_run is None}
+            names |= {each.facet_name for each in statements if in_children or each.child_run is None}
             called += filter(None, map(self.declarations.get, names - seen))
             seen |= names
             found += uses
