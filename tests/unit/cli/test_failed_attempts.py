@@ -15,6 +15,10 @@ SOURCE = """namespace t {
         page = Fetch(url = $.url) with Retry(attempts = 3, backoff = 0)
         yield Page(text = page.text)
     }
+    workflow Site(url: String) => (text: String) andThen {
+        home = Page(url = $.url) with Run(id = "home")
+        yield Site(text = home.text)
+    }
 }
 """
 AGENTS = """import logging
@@ -50,7 +54,7 @@ def run(afl: Afl, files: None) -> str:
 
 
 def failed(afl: Afl, url: str = "http://x") -> dict[str, Any]:
-    out = afl("run", "page.afl", "-i", f"url={url}", "-a", "agents.py", "--json", "-q").out
+    out = afl("run", "page.afl", "t.Page", "-i", f"url={url}", "-a", "agents.py", "--json", "-q").out
     data: dict[str, Any] = json.loads(out[out.index("{") :])  # behind what the handler printed
     return data
 
@@ -70,7 +74,7 @@ def check_attempts(attempts: list[dict[str, Any]]) -> None:
 
 
 def test_run_shows_it(afl: Afl, files: None) -> None:
-    done = afl("run", "page.afl", "-i", "url=http://x", "-a", "agents.py")
+    done = afl("run", "page.afl", "t.Page", "-i", "url=http://x", "-a", "agents.py")
     assert done.code == 1
     assert GUILTY in done.err
     assert "in attempt 3" in done.err
@@ -137,6 +141,16 @@ def test_wait_shows_it(afl: Afl, run: str) -> None:
     assert done.code == 1
     assert GUILTY in done.err
     check_attempts(json.loads(afl("wait", run, "--json").out)["attempts"])
+
+
+def test_the_failure_of_a_child_run_is_shown_for_its_parent(afl: Afl, files: None) -> None:
+    done = afl("run", "page.afl", "t.Site", "-i", "url=http://x", "-a", "agents.py")
+    assert GUILTY in done.err
+    site = next(each["run"] for each in json.loads(afl("list", "--json").out)["runs"] if not each["parent"])
+    for of in (site, f"{site}/home"):
+        assert PLACE in afl("why", of).out
+    waited = afl("wait", site, "--json").out
+    check_attempts(json.loads(waited)["attempts"])
 
 
 @pytest.mark.parametrize(

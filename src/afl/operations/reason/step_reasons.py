@@ -14,7 +14,7 @@ from afl.operations.reason.snapshot import (
 )
 from afl.operations.reason.subjects import StepPlace
 from afl.operations.reason.task_reasons import task_reason
-from afl.operations.run.attempts import failed_attempts, last_failure, step_attempts
+from afl.operations.run.attempts import cause_attempts, failed_attempts, last_failure
 from afl.operations.spans import clock, span
 from afl.runtime.entities import (
     CANNOT_BE_EVALUATED,
@@ -230,7 +230,7 @@ def _over(snapshot: DiagnosticSnapshot, step: StepDefinition, run: RunDefinition
     place = StepPlace(run, step.id, step)
     if step.is_complete:
         return _reason("step-completed", place, "it completed.", "Nothing to do.")
-    attempts = step_attempts(snapshot.store, snapshot.store.get_tasks_by_step(step.id))
+    attempts = cause_attempts(snapshot.store, snapshot.store.get_tasks_by_step(step.id))
     sentence = f"it failed: {failure_words(_failure(step, run), last_failure(attempts))}"
     collected = _collects(snapshot, step, run)
     if collected:

@@ -13,6 +13,7 @@ from afl.runtime.entities import (
     RunnerState,
     RunOutcome,
     TaskDefinition,
+    child_of,
     in_order,
     own_attempt,
 )
@@ -99,7 +100,7 @@ def attempt_views(
 
 
 def failed_attempts(store: PersistenceAPI, run: RunDefinition | RunOutcome) -> list[AttemptView]:
-    """The attempts of the step that failed a run; none if that was no work of a handler."""
+    """The attempts that failed a run, in it or in a child run; none if that was no work of a handler."""
     if run.error is None or run.state != RunnerState.FAILED:
         return []
     failure = StepFailure.from_dict(run.error)
@@ -107,7 +108,13 @@ def failed_attempts(store: PersistenceAPI, run: RunDefinition | RunOutcome) -> l
         step_id = subjects.find_step(store, f"{run.workflow_id}/{failure.step}").id
     except subjects.UnknownSubject:
         return []
-    return step_attempts(store, store.get_tasks_by_step(StepId(step_id)))
+    return cause_attempts(store, store.get_tasks_by_step(StepId(step_id)))
+
+
+def cause_attempts(store: PersistenceAPI, tasks: Sequence[TaskDefinition]) -> list[AttemptView]:
+    """The attempts of the tasks of a failed step; if a child run failed it, those that failed the child run."""
+    child = store.get_run(WorkflowId(child_of(tasks[-1]))) if tasks and child_of(tasks[-1]) else None
+    return (failed_attempts(store, child) if child is not None else []) or step_attempts(store, tasks)
 
 
 def short_location(location: str) -> str:
