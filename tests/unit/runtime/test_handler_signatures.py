@@ -109,6 +109,19 @@ def test_a_near_miss_of_a_name_is_told() -> None:
     assert near_misses(handlers, asked) == []
 
 
+@pytest.mark.parametrize("facet", ["Sleeps", "Tags", "Until2", "Publisher"])
+def test_a_step_of_the_runtime_is_no_near_miss(facet: str) -> None:
+    """Nobody serves it."""
+    steps = """
+        a = sys.Sleep(ms = 1)
+        b = sys.Until(time = "2026-01-01T00:00:00Z")
+        c = sys.Tag(name = "a", value = "b")
+        d = sys.Publish(name = "a", value = 1)
+    """
+    program = program_of(SOURCE.replace("yield", f"{steps} yield", 1))
+    assert near_misses(Handlers.of({facet: ship}), program) == []
+
+
 def test_run_refuses_before_anything_is_stored() -> None:
     store = MemoryStore()
 

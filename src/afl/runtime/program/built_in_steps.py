@@ -14,6 +14,7 @@ from afl.runtime.errors import StepFailure
 
 SLEEP, UNTIL, PUBLISH, TAG = "sys.Sleep", "sys.Until", "sys.Publish", "sys.Tag"
 TIMERS = (SLEEP, UNTIL)
+BUILT_IN = (*TIMERS, PUBLISH, TAG)
 MAX_PUBLISHED_NAME = 200
 
 

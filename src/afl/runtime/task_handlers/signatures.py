@@ -11,6 +11,7 @@ from typing import Any
 
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
+from afl.runtime.program.built_in_steps import BUILT_IN
 from afl.runtime.program.declaration import Declaration
 from afl.runtime.program.policies import BRIDGES
 from afl.runtime.program.program import Program
@@ -47,7 +48,8 @@ def near_misses(handlers: Handlers, program: Program) -> list[str]:
     unserved = {
         name: facet
         for name, facet in facets.items()
-        if not handlers.serves(name)
+        if name not in BUILT_IN
+        and not handlers.serves(name)
         and not any(mixin.target.rpartition(".")[2] in BRIDGES for mixin in facet.mixins)
     }
     return [
