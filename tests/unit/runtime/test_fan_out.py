@@ -125,6 +125,48 @@ def test_a_failed_element_makes_room_for_the_next(web: Web) -> None:
     assert web.outputs(run) == {"pages": [f"<u{n}>" for n in range(5)]}
 
 
+LARGE = """
+facet Given(text: String)
+facet Joined(texts: [String]) => (texts: [String]) andThen { yield Joined(texts = $.texts) }
+facet Copies(text: String) => (texts: [String]) andThen foreach n in range(3) { yield Copies(texts = [$.text]) }
+workflow Input(texts: [String]) => (sizes: [Long], failures: [sys.Failure])
+    andThen foreach text in $.texts collect failures {
+    all = Joined(texts = [text, text, text])
+    yield Input(sizes = [len(all.texts)])
+}
+workflow Output(texts: [String]) => (sizes: [Long], failures: [sys.Failure])
+    andThen foreach text in $.texts collect failures {
+    all = Copies(text)
+    yield Output(sizes = [len(all.texts)])
+}
+workflow Yield(texts: [String]) => (sizes: [Long], failures: [sys.Failure])
+    andThen foreach text in $.texts collect failures {
+    given = Given(text)
+    all = Joined(texts = []) andThen { yield Joined(texts = [given.text, given.text, given.text]) }
+    yield Yield(sizes = [len(all.texts)])
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("workflow", "step", "message"),
+    [
+        ("Input", "all", "the input of Joined is"),
+        ("Output", "all", "the output of Copies is"),
+        ("Yield", "all.yield", "the yield to Joined is"),
+    ],
+)
+def test_what_is_too_large_to_be_stored_fails_its_step(
+    store: MemoryStore, workflow: str, step: str, message: str
+) -> None:
+    run = run_of(store, begin(store, workflow, {"texts": ["a", "x" * 3_000_000, "b"]}, LARGE))
+    assert (run.state, run.error) == (RunnerState.COMPLETED, None)
+    assert len(run.outputs["sizes"]) == 2
+    (failure,) = run.outputs["failures"]
+    assert (failure["error_type"], failure["step"]) == ("PayloadError", f"[1].{step}")
+    assert failure["message"].startswith(message)
+
+
 @pytest.mark.parametrize("iterations", [1, 2, None])
 @pytest.mark.parametrize("again", [set(), {"u1", "u4"}])
 def test_a_retry_keeps_to_the_limit(web: Web, again: set[str], iterations: int | None) -> None:

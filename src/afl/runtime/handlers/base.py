@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from afl.kernel import codec
 from afl.kernel.errors import FencedError, StoreError
 from afl.runtime.evaluation.state_change import StateChangeResult
 from afl.runtime.step import StepDefinition
@@ -48,6 +49,10 @@ class StateHandler(ABC):
     @abstractmethod
     def process_state(self) -> StateChangeResult:
         """The logic of the state."""
+
+    def check_size(self, values: dict[str, Any], what: str) -> None:
+        """PayloadError, which fails this step, for values that are too large; at the commit it would fail the run."""
+        codec.encode(values, what=f"{what} {self.step.facet_name}")
 
     def transition(self) -> StateChangeResult:
         """Go on to the next state."""

@@ -40,6 +40,7 @@ class StatementCaptureBeginHandler(StateHandler):
                 caught: dict[str, Any] = {}
                 yields.merge_into(caught, paths.child(self.step.id, "!"), catch)
                 merged |= caught
+        self.check_size(merged, "the output of")
         for name, value in merged.items():
             self.step.attributes.returns[name] = AttributeValue(name, value)
         self._default_returns()

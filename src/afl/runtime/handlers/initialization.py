@@ -51,9 +51,11 @@ class FacetInitializationBeginHandler(StateHandler):
             return self.transition()
         elif kind == ObjectType.YIELD_ASSIGNMENT:
             self._check_yield(statement, values)
+            self.check_size(values, "the yield to")
         else:
             self._check_nesting()
             self._complete_call(statement, values, context)
+            self.check_size(values, "the input of")
         self.step.attributes.params = {name: AttributeValue(name, value) for name, value in values.items()}
         return self.transition()
 
