@@ -40,6 +40,10 @@ namespace shop {
         order = Order(item = "tea") with Run(id = "order-" ++ $.n)
         yield Awaits(total = order.total + 1)
     }
+    workflow Both(ids: [String]) => (totals: [Long]) andThen foreach id in $.ids {
+        awaits = Awaits(n = 7) with Run(id = id)
+        yield Both(totals = [awaits.total])
+    }
     workflow Nameless() => (total: Long) andThen {
         order = Order(item = "tea") with Run()
         yield Nameless(total = order.total)
@@ -279,6 +283,22 @@ def test_a_run_that_is_started_again_starts_its_children_again_under_new_ids(sto
         assert charge(evaluator, child).status == ExecutionStatus.COMPLETED
         evaluator.resume(again)
         assert (states(store, again), get(store, again).outputs) == ([RunnerState.COMPLETED], {"total": 6})
+
+
+def test_the_children_of_children_are_started_again_under_new_ids(store: PersistenceAPI) -> None:
+    evaluator = start(store, "Both", ids=["left"])
+    evaluator.resume(WorkflowId("left"))
+    rerun(store, PARENT, id="again")
+    evaluator.resume(WorkflowId("again"))
+    evaluator.resume(WorkflowId("left-1"))
+    assert [run.workflow_id for run in store.get_children("left-1")] == ["order-7-1"]
+
+
+def test_two_children_cannot_start_the_same_run(store: PersistenceAPI) -> None:
+    evaluator = start(store, "Both", ids=["left", "right"])
+    evaluator.resume(WorkflowId("left"))
+    evaluator.resume(WorkflowId("right"))
+    assert error_of(get(store, WorkflowId("right")))[0] == "RunExists"
 
 
 def test_a_run_that_is_started_again_does_not_take_the_id_of_a_stranger(store: PersistenceAPI) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.errors import StepFailure
+from afl.runtime.program import paths
 from afl.runtime.program.declaration import Declaration
 from afl.runtime.program.policies import ChildRun
 from afl.runtime.step import StepDefinition
@@ -100,15 +101,21 @@ class ChildRunStart:
             return True
         if not stored.parent or stored.parent == self._context.workflow_id:
             return False
-        return self._first_run(stored.parent) == self._first_run(self._context.workflow_id)
+        return self._place(stored.parent) == self._place(self._context.workflow_id)
 
-    def _first_run(self, run_id: str) -> str:
-        """The run that a run repeats, directly or through others; itself if it repeats none."""
+    def _place(self, run_id: str) -> tuple[str, ...]:
+        """Where the work of a run belongs: to the run that it repeats, directly or through others; to itself if none.
+
+        The work of a child run belongs to its step, in the run to which that of its parent belongs.
+        """
         seen: set[str] = set()
-        while run_id not in seen:
+        steps: list[str] = []
+        while run_id not in seen and len(steps) <= DEEPEST:
             seen.add(run_id)
             run = self._context.persistence.get_run(WorkflowId(run_id))
-            if run is None or not run.source:
-                break
-            run_id = run.source
-        return run_id
+            if run is not None and run.source:
+                run_id = run.source
+            elif run is not None and run.parent:
+                steps.append(paths.relative(run.parent_step, WorkflowId(run.parent)))
+                run_id = run.parent
+        return run_id, *steps
