@@ -30,6 +30,13 @@ def evaluate(client: TestClient, run: str) -> None:
     Evaluator(client.app.state.store).resume(WorkflowId(run))  # type: ignore[attr-defined]
 
 
+def test_a_word_that_is_none_of_a_few_is_refused_with_those(client: TestClient) -> None:
+    wanted = {"source": SOURCE, "cron": "@daily", "inputs": {"question": "how?"}, "catch_up": "some"}
+    answer = client.post(f"{API}/schedules", json=wanted)
+    assert answer.status_code == 422
+    assert "catch_up: Invalid enum value 'some'; expected one of none, latest, all" in answer.text
+
+
 def test_a_run_from_its_source_to_its_end(client: TestClient) -> None:
     run = submit(client, inputs={"question": "how?"}, name="quiz.afl")
     assert client.get(f"{API}/runs/{run}/wait").json()["timed_out"] is True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
+from enum import Enum
 from functools import cache
 from types import NoneType, UnionType
 from typing import Annotated, Any, Union, get_args, get_origin
@@ -151,5 +152,11 @@ def _converted(operation: Operation, given: Mapping[str, Any], *, strict: bool) 
         try:
             found[name] = serialization.convert(value, operation.hints[name], strict=strict)
         except (msgspec.ValidationError, InputError) as error:
-            raise RequestError(f"{name}: {error}") from error
+            raise RequestError(f"{name}: {error}{_choices(operation.kind_of(name)[0])}") from error
     return found
+
+
+def _choices(kind: Any) -> str:
+    """What a parameter that is one of a few words may be."""
+    words = [each.value for each in kind] if isinstance(kind, type) and issubclass(kind, Enum) else []
+    return f"; expected one of {', '.join(words)}" if words else ""
