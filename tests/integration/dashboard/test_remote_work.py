@@ -273,6 +273,15 @@ def test_a_poll_does_not_get_back_what_its_worker_lost_meanwhile(place: Place) -
     assert place.claim_one()["task"] == lost["task"]  # who asks anew gets it
 
 
+def test_a_poll_gets_back_what_its_worker_said_had_failed(place: Place) -> None:
+    """It may be the only worker there is."""
+    place.flow.start(QUIZ.format(policy="Retry(attempts = 2, backoff = 500)"))
+    failed = place.claim_one()
+    assert place.report(failed, "fail", message="later").json()["state"] == "pending"
+    again = place.claim_one(wait=30)
+    assert (again["task"], again["attempt"]) == (failed["task"], 2)
+
+
 @pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 @pytest.mark.parametrize(
     ("wrong", "message"),

@@ -13,7 +13,16 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.errors import FencedError, InputError
 from afl.kernel.ids import sortable_id
 from afl.operations.reason.subjects import UnknownSubject
-from afl.runtime.entities import LogDefinition, NoteOriginator, NoteType, TaskDefinition, TaskState
+from afl.runtime.entities import (
+    AttemptDefinition,
+    AttemptOutcome,
+    LogDefinition,
+    NoteOriginator,
+    NoteType,
+    TaskDefinition,
+    TaskState,
+)
+from afl.runtime.entities.timeouts import TIMEOUT_ERROR
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_handlers.log_writer import LogWriter
 
@@ -122,6 +131,16 @@ def held_task(
         if found.state == ended:
             return None
     raise fenced(store, task, epoch)
+
+
+def own_failure(store: PersistenceAPI, task: TaskDefinition, owner: str) -> AttemptDefinition | None:
+    """The last attempt of a task that is to be tried again, if its worker was this one and said that it failed."""
+    if task.last_owner != owner:
+        return None
+    (last,) = store.get_failed_attempts(task.workflow_id, task.uuid)[-1:] or (None,)
+    if last is None or (last.worker, last.outcome) != (owner, AttemptOutcome.FAILED):
+        return None
+    return None if last.error_type == TIMEOUT_ERROR else last
 
 
 def fenced(store: PersistenceAPI, task: str, epoch: int) -> FencedError:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from afl.kernel.notify import Subscription
+from afl.operations.work.remote_claims import own_failure
 from afl.runtime.entities import TaskDefinition
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.topics import tasks_topic
@@ -53,7 +54,7 @@ def wait_for_tasks(
     """What `claim` gives as soon as it gives any; nothing after so many seconds, or once nobody waits any more.
 
     A task that the worker has lost while it waited here is left to others, and the wait is over: a worker that lives
-    asks again, and one that hangs would only lose it again.
+    asks again, and one that hangs would only lose it again. One that it said had failed is not lost.
     """
     until = time.monotonic() + min(seconds, LONGEST_POLL_SECONDS)
     with (
@@ -70,6 +71,8 @@ def wait_for_tasks(
             if gone.is_set() or ended.is_set():
                 return []
             tasks = claim()
-            if lost := [task for task in tasks if task.last_owner == owner]:
+            if lost := [
+                each for each in tasks if each.last_owner == owner and not own_failure(store, each, owner)
+            ]:
                 store.return_tasks(lost)
-                return [task for task in tasks if task.last_owner != owner]
+                return [each for each in tasks if each not in lost]
