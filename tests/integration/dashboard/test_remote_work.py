@@ -133,10 +133,13 @@ def test_a_failure_is_tried_again_as_the_workflow_says(place: Place) -> None:
         "traceback": "at fetch\nat main",
         "location": "w.mjs:3",
     }
-    told = place.report(place.claim_one(), "fail", **failure).json()
+    first = place.claim_one()
+    told = place.report(first, "fail", **failure).json()
     assert (told["state"], told["error"]) == ("pending", "later") and told["retry_in_ms"] >= 0
+    assert place.report(first, "fail", **failure).json() == told  # sent again, as its answer was lost
     again = place.claim_one("two")
     assert again["attempt"] == 2
+    assert place.report(first, "fail", **failure).status_code == 409
     assert place.report(again, "fail", "two", message="broken", error_type="Bug").json()["state"] == "failed"
     with pytest.raises(RunFailed, match="broken"):
         run.result(timeout=30)

@@ -143,6 +143,14 @@ def own_failure(store: PersistenceAPI, task: TaskDefinition, owner: str) -> Atte
     return None if last.error_type == TIMEOUT_ERROR else last
 
 
+def put_back(store: PersistenceAPI, task: str, epoch: int, owner: str) -> AttemptDefinition | None:
+    """The attempt of this very claim, if its worker said that it failed, and the task waits to be tried again."""
+    found = store.get_task(task)
+    if found is None or (found.state, found.epoch) != (TaskState.PENDING, epoch + 1):
+        return None
+    return own_failure(store, found, owner)
+
+
 def fenced(store: PersistenceAPI, task: str, epoch: int) -> FencedError:
     """The refusal of a report that comes too late."""
     return FencedError(

@@ -31,11 +31,12 @@ from afl.operations.work.remote_claims import (
     TaskClaim,
     held_task,
     owner_of,
+    put_back,
     save_logs,
     why_lost,
 )
 from afl.operations.work.remote_polls import end_polls, wait_for_tasks
-from afl.runtime.entities import SYSTEM_PREFIX, ServerDefinition, ServerState, TaskDefinition
+from afl.runtime.entities import SYSTEM_PREFIX, ServerDefinition, ServerState, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.policies import MOST_RETRY_AFTER
 
@@ -201,9 +202,12 @@ def fail_work(
 ) -> Reported:
     """The work failed: it is retried if the workflow says so, otherwise its step fails.
 
-    FencedError (409), and nothing changes, if the task is no longer the worker's.
+    FencedError (409), and nothing changes, if the task is no longer the worker's. The same report again is accepted.
     """
-    held = held_task(store, task, epoch, owner_of(by, worker), ended="failed")
+    owner = owner_of(by, worker)
+    if told := put_back(store, task, epoch, owner):
+        return Reported(task, TaskState.PENDING, told.error, told.retry_ms)
+    held = held_task(store, task, epoch, owner, ended="failed")
     if held is None:
         return Reported(task, "failed")
     save_logs(store, held, logs)
