@@ -188,6 +188,18 @@ def test_a_claim_is_its_workers_own(place: Place) -> None:
     assert place.report(task, "complete", result={"answer": "a"}).status_code == 200
 
 
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
+def test_of_a_heartbeat_that_is_refused_nothing_is_stored(place: Place) -> None:
+    """Whoever sends it again, corrected, would find its lines twice."""
+    run = place.flow.start(PLAIN)
+    task = place.claim_one()
+    claim = {"task": task["task"], "epoch": task["epoch"]}
+    lines = ({"message": "begun"}, {"message": "careful", "level": "loud"})
+    answer = place.ask("heartbeat", worker="one", tasks=[{**claim, "logs": [line]} for line in lines])
+    assert answer.status_code == 422 and "info|warning|error" in answer.json()["error"]["message"]
+    assert list(place.look(f"runs/{run.id}/logs")["lines"]) == []
+
+
 def test_a_heartbeat_says_that_the_run_was_canceled(place: Place) -> None:
     run = place.flow.start(PLAIN)
     task = place.claim_one()

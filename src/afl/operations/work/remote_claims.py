@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from afl.kernel.bounds import Moment, NameOrNothing, Text
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import FencedError, InputError
+from afl.kernel.errors import FencedError
 from afl.kernel.ids import sortable_id
 from afl.operations.reason.subjects import UnknownSubject
 from afl.runtime.entities import (
@@ -26,7 +26,8 @@ from afl.runtime.entities.timeouts import TIMEOUT_ERROR
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_handlers.log_writer import LogWriter
 
-_LEVELS = (NoteType.INFO, NoteType.WARNING, NoteType.ERROR)
+Level = Annotated[str, Meta(pattern=rf"\A({NoteType.INFO}|{NoteType.WARNING}|{NoteType.ERROR})\Z")]
+"""Checked when a request is read: what is refused later has been done in part."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +64,7 @@ class LogLine:
     """
 
     message: Text = ""
-    level: str = NoteType.INFO
+    level: Level = NoteType.INFO
     progress: Annotated[float, Meta(ge=0, le=1)] | None = None
     details: dict[str, Any] = field(default_factory=dict)
     time: Moment = 0
@@ -181,8 +182,6 @@ def save_logs(store: PersistenceAPI, task: TaskDefinition, lines: Sequence[LogLi
 
 
 def _log(task: TaskDefinition, line: LogLine, number: int) -> LogDefinition:
-    if line.level not in _LEVELS:
-        raise InputError(f"level is {line.level!r}; expected one of {', '.join(_LEVELS)}")
     progress = {} if line.progress is None else {"progress": line.progress}
     now = line.time or wall_ms()
     return LogDefinition(
