@@ -12,6 +12,7 @@ from browser.accessibility import check_fits
 from browser.gestures import confirm, heading, told
 from browser.live_system import LiveSystem
 from browser.looks import LOOKS, Look
+from browser.page_watch import PageWatch
 from browser.seeds import MANY, Seeds
 
 
@@ -262,4 +263,20 @@ def test_graph_timeline_and_elements_on_a_phone(page: Page, seeds: Seeds, look: 
     page.get_by_label("Value or error").fill("117")
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("table", name="Steps").get_by_role("link")).to_have_text(["[117].one"])
+    check_fits(page)
+
+
+@pytest.mark.parametrize("look", LOOKS[-1:], ids=lambda look: look.name)
+def test_long_words_do_not_make_a_page_wider_than_a_phone(
+    page: Page, watch: PageWatch, live: LiveSystem, look: Look
+) -> None:
+    word = "w" * 200
+    run = live.submit("Mended", name=word)
+    live.until(run, "failed")
+    page.goto(f"/runs/{run}?view=tree")
+    expect(page.locator(".tree")).to_contain_text(word[:100])
+    check_fits(page)
+    watch.expect_status(404)
+    page.goto(f"/runs/{word}")
+    expect(page.get_by_role("alert")).to_contain_text(word)
     check_fits(page)
