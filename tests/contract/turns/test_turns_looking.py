@@ -84,7 +84,7 @@ def test_a_turn_that_is_over_says_how(house: House) -> None:
     ending = house.ending(head, TaskStatus.FAILED, error="it broke", error_code="broken")
     house.write(lambda tx: finish(tx, head, ending))
     found = reason(house, active(head))
-    assert (found.code, found.sentence) == ("turn-failed", "it ended failed: it broke.")
+    assert (found.code, found.sentence) == ("turn-failed", "it failed: it broke.")
 
 
 def lived(house: House) -> tuple[Head, TurnView]:

@@ -162,7 +162,7 @@ def test_tables(afl: Afl, folder: Path) -> None:
     agents = afl("turns", "agents").out
     assert agents.startswith("AGENT  STATUS  TURN") and "travel" in agents
     assert last(afl) in afl("turns", "list").out
-    assert "it ended success." in afl("turns", "why").out
+    assert "it succeeded." in afl("turns", "why").out
 
 
 def test_the_same_correlation_is_the_same_turn(afl: Afl, folder: Path) -> None:

@@ -13,7 +13,7 @@ from afl.operations.turn.turn_store import TurnStore, reading
 from afl.operations.turn.turns import find_turn
 from afl.turns.model import Head
 from afl.turns.resources import get_agent
-from afl.turns.statuses import HeadStatus, InboxStatus, WaitStatus
+from afl.turns.statuses import HeadStatus, InboxStatus, TaskStatus, WaitStatus
 from afl.turns.store import inbox
 from afl.turns.store.approvals import ToolApproval, approvals_of_turn
 from afl.turns.store.heads import head_of_turn, read_head, read_waiting
@@ -24,6 +24,13 @@ from afl.turns.worker.metering import BUDGET_EXCEEDED
 
 _MORE_BUDGET = "Give the agent or the session a larger budget, or ask again tomorrow (UTC)."
 _NOTHING = "Nothing to do."
+_ENDED: dict[str, str] = {
+    TaskStatus.SUCCESS: "succeeded",
+    TaskStatus.FAILED: "failed",
+    TaskStatus.CANCELED: "was canceled",
+    TaskStatus.TIMEOUT: "timed out",
+    TaskStatus.PARTIAL: "ended with a part of its result",
+}
 _CHECKED = {INPUT: "what it was asked", OUTPUT: "its answer"}
 
 
@@ -60,11 +67,10 @@ def explain(tx: Transaction, project: str, turn_id: str, life: Life, now: int) -
     if glance.is_over:
         told = glance.told
         cause = f": {told['error']}" if told.get("error") else ""
+        sentence = f"it {_ENDED.get(glance.status, 'ended')}{cause}."
         if told.get("error_code") == BUDGET_EXCEEDED:
-            return place.reason("turn-out-of-budget", f"it ended {glance.status}{cause}.", _MORE_BUDGET)
-        return place.reason(
-            f"turn-{glance.status}", f"it ended {glance.status}{cause}.", f"afl turns show {turn_id}"
-        )
+            return place.reason("turn-out-of-budget", sentence, _MORE_BUDGET)
+        return place.reason(f"turn-{glance.status}", sentence, f"afl turns show {turn_id}")
     if head is None:
         return _not_begun(place, row.status)
     if head.status is HeadStatus.SUSPENDED:
