@@ -303,6 +303,7 @@ def test_a_poll_gets_back_what_its_worker_said_had_failed(place: Place) -> None:
     [
         ({"facets": ["afl:execute"]}, "the system's own"),
         ({"facets": []}, "facets"),
+        ({"facets": ["two\nlines"]}, "facets: Expected `str` without control characters"),
         ({"worker": "two words"}, "worker"),
         ({"worker": ""}, "worker"),
         ({"limit": 0}, "limit"),

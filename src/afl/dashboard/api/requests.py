@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from afl.client.http_client import KEY_HEADER
+from afl.kernel.bounds import reason
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.operations import serialization
 from afl.operations.catalog import API, NOTHING
@@ -151,8 +152,11 @@ def _converted(operation: Operation, given: Mapping[str, Any], *, strict: bool) 
             raise RequestError(f"{name} holds a character that no text may hold (NUL)")
         try:
             found[name] = serialization.convert(value, operation.hints[name], strict=strict)
-        except (msgspec.ValidationError, InputError) as error:
-            raise RequestError(f"{name}: {error}{_choices(operation.kind_of(name)[0])}") from error
+        except msgspec.ValidationError as error:
+            choices = _choices(operation.kind_of(name)[0])
+            raise RequestError(f"{name}: {reason(error)}{choices}") from error
+        except InputError as error:
+            raise RequestError(f"{name}: {error}") from error
     return found
 
 
