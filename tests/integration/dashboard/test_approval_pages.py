@@ -26,6 +26,13 @@ SOURCE = """namespace t {
 }
 """
 
+COUNT = """event facet Count(shelf: String) => (counts: [Long]) with Human("clerk")
+workflow Inventory(shelf: String) => (counts: [Long]) andThen {
+    c = Count(shelf = $.shelf)
+    yield Inventory(counts = c.counts)
+}
+"""
+
 
 @pytest.fixture
 def house(store_url: str) -> Iterator[Visitors]:
@@ -100,6 +107,15 @@ def test_what_does_not_fit_is_said_beside_its_field(house: Visitors) -> None:
     assert ">kept</textarea>" in answer.text
     assert 'aria-invalid="true" aria-describedby="field-amount-note"' in answer.text
     assert house.store.find_tasks(TaskFilter(name="t.Pay"))[0].state == TaskState.PENDING
+
+
+def test_a_value_that_only_its_type_refuses_is_said(house: Visitors) -> None:
+    house.run(COUNT, {"shelf": "north"})
+    id = id_of(house, "clerk")
+    answer = house.operator.send(f"/approvals/{id}/answer", **{"field.counts": '["many"]'})
+    assert answer.status_code == 422
+    assert "Count: return field 'counts'[0]: expected Long, got String 'many'" in shown(answer.text)
+    assert house.store.find_tasks(TaskFilter(name="Count"))[0].state == TaskState.PENDING
 
 
 def test_a_plain_question_is_a_yes_or_no(house: Visitors) -> None:

@@ -187,7 +187,7 @@ def checked_values(questions: Questions, task: TaskDefinition, given: Mapping[st
     try:
         return check_result(program, task.name, filled)
     except ResultError as error:
-        raise FormError(str(error)) from error  # nobody's step fails by a slip of the pen
+        raise FormError(str(error), {"": str(error)}) from error  # nobody's step fails by a slip of the pen
 
 
 def reject(
