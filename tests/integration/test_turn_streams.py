@@ -252,6 +252,7 @@ def test_refusals_and_failures_as_the_client_knows_them(empty_sqlite_url: str) -
                 {"functions": [{"name": "f", "parameters": {}}]},
                 {"response_format": {"type": "json_object"}},
                 {"response_format": {"type": "json_schema"}},
+                {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "nope"}}}},
             ):
                 with pytest.raises(openai.APIStatusError) as refused:
                     await client.chat.completions.create(**{**question, **wrong})

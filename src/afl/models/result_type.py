@@ -67,29 +67,52 @@ class ResultType(Generic[T]):
 
 
 def result_type(given: Any) -> ResultType[Any]:
-    """The result that a type, or a JSON schema, describes; InputError for a type that has no schema."""
+    """The result that a type, or a JSON schema, describes; InputError for what has none, or is none."""
     if isinstance(given, ResultType):
         return given
     if isinstance(given, Mapping):
+        _check_schema(given)
         return ResultType(str(given.get("title") or "result"), dict(given))
     name = getattr(given, "__name__", None) or str(given)
     return ResultType(str(name), _reader(given).schema(), given)
 
 
-def schema_problem(schema: Mapping[str, Any], data: Any) -> str | None:
-    """What is wrong with data by a JSON schema; None if nothing is.
+def _check_schema(given: Mapping[str, Any]) -> None:
+    """InputError if it is no JSON schema, which only the first answer of a model would tell otherwise."""
+    validator = _validator()
+    if validator is None:
+        return
+    found = min(validator(validator.META_SCHEMA).iter_errors(dict(given)), key=_path, default=None)
+    if found is not None:
+        raise InputError(f"the result is no JSON schema: {found.json_path}: {found.message}")
 
-    Without the package jsonschema, which comes with the extra of a provider, only the names at the top are checked:
-    whoever asked for the result checks it again.
-    """
+
+def _validator() -> Any:
+    """That of jsonschema; None without the package, which comes with the extra of a provider."""
     try:
         from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # noqa: PLC0415  an extra
     except ModuleNotFoundError:
+        return None
+    return Draft202012Validator
+
+
+def _path(problem: Any) -> str:
+    path: str = problem.json_path
+    return path
+
+
+def schema_problem(schema: Mapping[str, Any], data: Any) -> str | None:
+    """What is wrong with data by a JSON schema; None if nothing is.
+
+    Without the package jsonschema only the names at the top are checked: whoever asked for the result checks it again.
+    """
+    validator = _validator()
+    if validator is None:
         missing = [
             name for name in schema.get("required", ()) if not (isinstance(data, Mapping) and name in data)
         ]
         return f"it lacks {', '.join(missing)}" if missing else None
-    found = sorted(Draft202012Validator(dict(schema)).iter_errors(data), key=lambda each: each.json_path)
+    found = sorted(validator(dict(schema)).iter_errors(data), key=_path)
     return "; ".join(f"{each.json_path}: {each.message}" for each in found[:5]) or None
 
 

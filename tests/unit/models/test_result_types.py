@@ -140,6 +140,15 @@ def test_without_jsonschema_the_names_are_checked(monkeypatch: pytest.MonkeyPatc
     assert schema_problem(schema, 7) == "it lacks meters, name"
 
 
+@pytest.mark.parametrize(
+    ("schema", "place"),
+    [({"type": "nope"}, r"\$\.type"), ({"type": "object", "required": 5}, r"\$\.required")],
+)
+def test_what_is_no_json_schema(schema: dict[str, Any], place: str) -> None:
+    with pytest.raises(InputError, match=f"no JSON schema: {place}: "):
+        result_type(schema)
+
+
 def test_what_has_no_schema() -> None:
     with pytest.raises(InputError, match="a result cannot be a"):
         result_type(object())

@@ -8,6 +8,7 @@ from typing import Any
 
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
+from afl.models.result_type import result_type
 from afl.operations.turn.turn_store import TurnStore, with_agents
 from afl.operations.turn.turns import known_agent
 from afl.turns.agents import USER, Agents
@@ -56,13 +57,14 @@ def chat(
     """Ask an agent for a turn with the last message; it reads the others before it."""
     if not messages or messages[-1].role == ASSISTANT:
         raise InputError("the last message must be one of the user")
+    wanted = None if result is None else result_type(result)
 
     async def work(agents: Agents) -> TurnRef:
         await agents.engine.database.run("read", lambda tx: known_agent(tx, where.project, agent))
         earlier = [await _card(agents, each, agent) for each in messages[:-1]]
         history = [await _box(agents, earlier)] if earlier else []
         last = messages[-1].told
-        return await agents.send(agent, last, history=history, result=result, correlation_id=correlation)
+        return await agents.send(agent, last, history=history, result=wanted, correlation_id=correlation)
 
     return with_agents(where, work)
 
