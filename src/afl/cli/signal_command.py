@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any
 
-import msgspec
 import typer
 
 from afl.cli import options
 from afl.cli.clients import client_for
 from afl.cli.console import print_json, say
+from afl.kernel import codec
 from afl.operations.people.forms import parse
 from afl.operations.run import signaling
 from afl.runtime.signals import Delivery
@@ -67,7 +67,7 @@ def _object(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        found = msgspec.json.decode(text)
+        found = codec.read(text)
     except (ValueError, RecursionError) as error:  # also of an argument that is not UTF-8
         raise typer.BadParameter(f"--value is not JSON: {error}") from error
     if not isinstance(found, dict):

@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+from array import array
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -26,8 +28,16 @@ _BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
 )
 
 MAX_PAYLOAD_BYTES = 8 * 1024 * 1024
+# Of lists and maps in a value from outside. How deep a decoder goes by itself depends on the version of Python, and on
+# the stack of the caller: what one process has stored, another could not read.
+MAX_LEVELS = 200
+_STORED_LEVELS = 300  # with what is stored around such a value
 _MOST_LEVELS = 20  # that the place of a fault is looked for; a value may hold itself
 _TOO_DEEP = "it holds itself, or lists and maps are nested too deeply in it"
+_STEPS = bytes.maketrans(
+    b"[{]}", b"\x01\x01\xff\xff"
+)  # one level down, one level up: 1 and -1 as signed bytes
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 _NO_JSON = (TypeError, OverflowError, ValueError, RecursionError)
 
 
@@ -57,10 +67,11 @@ def set_payload_limit(limit: int) -> None:
     _limit = limit
 
 
-def encode(value: Any, *, what: str = "value", limit: int | None = None) -> str:
-    """JSON text of a value; PayloadError names `what` when it is not plain data or over the limit."""
+def encode(value: Any, *, what: str = "value", limit: int | None = None, levels: int = _STORED_LEVELS) -> str:
+    """JSON text of a value; PayloadError names `what` when it is not plain data or over a limit."""
     try:
         data = _encode(value)
+        _check_levels(data, levels)
     except RecursionError as error:
         raise PayloadError(f"{what} is not plain JSON data: {_TOO_DEEP}") from error
     except _NO_JSON as error:
@@ -77,13 +88,9 @@ def encode(value: Any, *, what: str = "value", limit: int | None = None) -> str:
 def plain_data(value: Any, *, what: str = "value", limit: int | None = None) -> Any:
     """A value from outside as whoever reads it from a store sees it; PayloadError as `encode`, and where it would lose
     one of two keys that are the same text in JSON."""
-    text = encode(value, what=what, limit=limit)
-    try:
-        data = _decode(text)
-        is_whole = _encode(data).decode() == text
-    except RecursionError as error:
-        raise PayloadError(f"{what} is not plain JSON data: {_TOO_DEEP}") from error
-    if not is_whole:
+    text = encode(value, what=what, limit=limit, levels=MAX_LEVELS)
+    data = _decode(text)
+    if _encode(data).decode() != text:
         place = _place(value, _loses_keys)
         raise PayloadError(
             f"{what} is not plain JSON data: {place}two of its keys are the same text in JSON, as 1 and '1' are"
@@ -158,13 +165,30 @@ def decode(text: str | bytes) -> Any:
     return _decode(text)
 
 
+def read(text: str | bytes) -> Any:
+    """The value of a JSON text that somebody else wrote; ValueError if it is none, RecursionError if it is too deep."""
+    _check_levels(text.encode() if isinstance(text, str) else text, MAX_LEVELS)
+    return _decode(text)
+
+
+def _check_levels(text: bytes, most: int) -> None:
+    """RecursionError for a JSON text with lists and maps in more levels."""
+    if len(text) <= 2 * most or text.count(b"[") + text.count(b"{") <= most:
+        return  # as nearly always
+    if b"\\" in text:
+        text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
+    without_strings = b"".join(text.split(b'"')[::2])
+    if max(accumulate(array("b", without_strings.translate(_STEPS, _NO_BRACKETS))), default=0) > most:
+        raise RecursionError(_TOO_DEEP)
+
+
 def value_of(text: str) -> Any:
     """The value of a text that somebody else wrote, if JSON has it; else the text itself.
 
     So a text with two equal keys, of which one would be lost, with NaN or half a character stays one.
     """
     try:
-        value = _decode(text)
+        value = read(text)
         if isinstance(value, (dict, list)):
             json.loads(text, object_pairs_hook=_without_equal_keys)
     except (ValueError, RecursionError):

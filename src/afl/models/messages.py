@@ -15,7 +15,6 @@ from afl.models.settings import ModelSettings
 from afl.models.usage import Usage
 
 MAX_TOKENS = 4096
-_MOST_LEVELS = 200
 
 
 def stored_data(given: Any) -> Any:
@@ -36,7 +35,7 @@ def _with_texts(value: Any, level: int) -> Any:
         return value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
-    if level == _MOST_LEVELS:
+    if level == codec.MAX_LEVELS:
         return "..."
     if isinstance(value, Mapping):
         return {_with_texts(key, level): _with_texts(each, level + 1) for key, each in value.items()}

@@ -13,10 +13,9 @@ from typing import Any
 import msgspec
 
 from afl.kernel import codec, event_loop
-from afl.kernel.errors import InputError, PayloadError
+from afl.kernel.errors import InputError
 from afl.models.messages import Tool, unreadable
 
-MOST_LEVELS = 200  # of data in data; what is far deeper cannot be encoded
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
 _ENTRY = re.compile(r"^\s+\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
 _FIELD = re.compile(r"^\s*:param\s+(?:[\w\[\], .|]+\s+)?(\w+):\s*(.*)$")
@@ -201,27 +200,7 @@ def _from_data(kind: Any, value: Any) -> Any:
 
 def plain_answer(answer: Any, tool: str) -> Any:
     """What a tool gave as plain data, with all models in it; PayloadError names the tool if it cannot be."""
-    wrong = f"what {tool} gave is not plain JSON data"
-    too_deep = f"{wrong}: it contains itself, or has more than {MOST_LEVELS} levels"
-    try:
-        plain = msgspec.to_builtins(answer, enc_hook=codec.plain)
-    except RecursionError as error:
-        raise PayloadError(too_deep) from error
-    except (TypeError, ValueError) as error:
-        raise PayloadError(f"{wrong}: {error}") from error
-    if _is_deeper(plain, MOST_LEVELS):
-        raise PayloadError(too_deep)
-    return codec.plain_data(plain, what=f"what {tool} gave")
-
-
-def _is_deeper(value: Any, most: int) -> bool:
-    level = [value]
-    for _ in range(most + 1):
-        containers = [each for each in level if isinstance(each, (dict, list, tuple))]
-        if not containers:
-            return False
-        level = [one for each in containers for one in (each.values() if isinstance(each, dict) else each)]
-    return True
+    return codec.plain_data(answer, what=f"what {tool} gave")
 
 
 def _is_plain(value: Any) -> bool:

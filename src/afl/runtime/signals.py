@@ -104,7 +104,8 @@ def _checked(
         except ResultError as error:
             problems.append(f"{error} (it returns {_returns(program.declarations[facet])})")
         else:
-            codec.encode(checked, what=f"the value of signal {name}", limit=LARGEST_VALUE)
+            what = f"the value of signal {name}"
+            codec.encode(checked, what=what, limit=LARGEST_VALUE, levels=codec.MAX_LEVELS)
             return checked
     raise SignalRefused(f"signal {name}: {'; '.join(problems[:3])}")
 

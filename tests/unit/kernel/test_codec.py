@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from afl.kernel.codec import decode, encode, plain_data, value_of
+from afl.kernel.codec import MAX_LEVELS, decode, encode, plain_data, read, value_of
 from afl.kernel.errors import PayloadError
 
 
@@ -110,6 +110,36 @@ def test_a_text_that_json_does_not_have_stays_a_text(text: str) -> None:
 
 def test_a_text_that_is_json_is_its_value() -> None:
     assert value_of(' {"a": [1, null, "b"], "b": {"a": 2.5}}') == {"a": [1, None, "b"], "b": {"a": 2.5}}
+
+
+def nested(levels: int) -> str:
+    """Lists and maps in each other, with texts in them that look like the ends of some."""
+    opened = ['["]}\\\\",', '{"\\"]}":']
+    ends = ["]", "}"]
+    order = [level % 2 for level in range(levels)]
+    return "".join(opened[each] for each in order) + "1" + "".join(ends[each] for each in reversed(order))
+
+
+@pytest.mark.parametrize("text", [nested(MAX_LEVELS), f"[{'[[]],' * 5000}[]]", '["' + "[" * 5000 + '"]'])
+def test_a_value_of_few_levels_is_read(text: str) -> None:
+    assert encode(plain_data(read(text))) == text
+
+
+def test_how_deep_a_value_may_be_is_the_same_everywhere() -> None:
+    """A decoder's own limit depends on the version of Python and on the stack of its caller."""
+    with pytest.raises(RecursionError):
+        read(nested(MAX_LEVELS + 1))
+
+
+def test_what_is_stored_around_a_value_does_not_make_it_too_deep() -> None:
+    deepest = read(nested(MAX_LEVELS))
+    assert encode({"step": [{"result": deepest}]})
+    with pytest.raises(PayloadError, match=r"the answer .* nested too deeply"):
+        plain_data([deepest], what="the answer")
+    for _ in range(200):
+        deepest = [deepest]
+    with pytest.raises(PayloadError, match="nested too deeply"):
+        encode(deepest)
 
 
 def test_a_value_that_holds_itself_is_refused() -> None:

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from afl.client.http_client import KEY_HEADER
+from afl.kernel import codec
 from afl.kernel.bounds import reason
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.operations import serialization
@@ -132,7 +133,7 @@ async def _body(operation: Operation, request: Request) -> Mapping[str, Any]:
     if kind != _JSON:
         raise RequestError(f"the body is {kind or 'of no kind'}; expected {_JSON}")
     try:
-        found = msgspec.json.decode(data)
+        found = codec.read(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise RequestError(f"the body is not JSON: {error}") from error
     if not isinstance(found, dict):

@@ -118,7 +118,7 @@ def _value(field: FormField, text: str) -> Any:
     if field.kind is FieldKind.LIST and not stripped.startswith("["):
         return [line.strip() for line in stripped.split("\n") if line.strip()]
     try:
-        value = msgspec.json.decode(stripped)
+        value = codec.read(stripped)
     except (msgspec.DecodeError, RecursionError) as error:
         raise ValueError(f"{_WANTED[field.kind]}; got {stripped[:40]!r}") from error
     problem = _misfit(field, value)

@@ -102,7 +102,7 @@ def read_value(text: str, kind: TypeSpec, *, what: str = "the value") -> Any:
 
 def _json(data: bytes) -> Any:
     try:
-        return msgspec.json.decode(data)
+        return codec.read(data)
     except msgspec.DecodeError:
         return _MISSING
 
@@ -115,8 +115,10 @@ def _read_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
     try:
-        value = msgspec.json.decode(data)
-    except (ValueError, RecursionError) as error:
+        value = codec.read(data)
+    except RecursionError as error:
+        raise InputError(f"{path} cannot be read: lists and maps are nested too deeply in it") from error
+    except ValueError as error:
         raise _malformed(path, data, error) from error
     if not isinstance(value, dict):
         raise InputError(f'{path} holds no JSON object; expected the inputs by name, like {{"name": 1}}')
@@ -133,8 +135,6 @@ def _malformed(path: Path, data: bytes, reason: Exception) -> InputError:
         wrong = InputError(f"{path} is not JSON: {error.msg}")
         wrong.place = SourcePlace(str(path), error.lineno, error.colno)
         return wrong
-    except RecursionError:
-        return InputError(f"{path} cannot be read: lists and maps are nested too deeply in it")
     except ValueError:
         pass  # a number that is too long
     byte = _BYTE.search(str(reason))

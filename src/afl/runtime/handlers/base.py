@@ -52,7 +52,7 @@ class StateHandler(ABC):
 
     def check_size(self, values: dict[str, Any], what: str) -> None:
         """PayloadError, which fails this step, for values that are too large; at the commit it would fail the run."""
-        codec.encode(values, what=f"{what} {self.step.facet_name}")
+        codec.encode(values, what=f"{what} {self.step.facet_name}", levels=codec.MAX_LEVELS)
 
     def transition(self) -> StateChangeResult:
         """Go on to the next state."""
