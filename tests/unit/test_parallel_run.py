@@ -77,13 +77,19 @@ def test_meets():
 
 def test_a_failure_is_shown_with_its_output(tmp_path: Path) -> None:
     fails = "def test_fails():\n    print('what it', 'printed')\n    assert 1 == 2\n"
-    hangs = "import threading\n\ndef test_hangs():\n    threading.Event().wait()\n"
-    limit = ("-p", "pytest_timeout", "--timeout", "0.2")
-    code, out = run(tmp_path, *limit, test_bad=fails, test_hangs=hangs, test_good="def test_passes(): pass\n")
+    hangs = """
+import pytest, threading
+
+@pytest.mark.timeout(1)
+def test_hangs():
+    threading.Event().wait()
+"""
+    good = "def test_passes(): pass\n"
+    code, out = run(tmp_path, "-p", "pytest_timeout", test_bad=fails, test_hangs=hangs, test_good=good)
     assert code == 1
     assert "2 failed, 1 passed" in out
     assert "assert 1 == 2" in out and "what it printed" in out
-    assert "Timeout (>0.2s)" in out and "terminalreporter" not in out
+    assert "Timeout (>1.0s)" in out and "terminalreporter" not in out
 
 
 def test_what_a_fixture_raises_at_the_end_of_a_process_is_told(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ msgspec handles dataclasses and structs; the hooks here handle StepFailure and P
 
 from __future__ import annotations
 
+import inspect
 import sys
 from typing import Any
 
@@ -43,6 +44,9 @@ def plain(value: Any, *, what: str = "the value") -> Any:
 def schemas(kinds: list[Any], *, reference: str = REFERENCE) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """The JSON schema of each kind, and of all that they refer to by name."""
     found, components = msgspec.json.schema_components(kinds, schema_hook=_schema, ref_template=reference)
+    for each in components.values():
+        if "description" in each:
+            each["description"] = inspect.cleandoc(each["description"])
     return list(found), components
 
 

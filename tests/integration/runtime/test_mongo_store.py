@@ -257,7 +257,10 @@ store.close()
 
 def test_a_forked_child_is_somebody_else(empty_mongo_url: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", _FORK, empty_mongo_url], capture_output=True, text=True, check=False
+        [sys.executable, "-W", "ignore::DeprecationWarning", "-c", _FORK, empty_mongo_url],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
 
