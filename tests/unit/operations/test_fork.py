@@ -20,7 +20,13 @@ from afl.operations.run.run_timeline import run_timeline
 from afl.operations.run.run_view import show_run
 from afl.operations.run.step_view import show_step
 from afl.runtime.entities import RunnerState
-from afl.runtime.evaluation.fork_check import ChildInProgress, ForkRefused, ProgramMisfit, StepNotBegun
+from afl.runtime.evaluation.fork_check import (
+    ChildInProgress,
+    ForkRefused,
+    ProgramMisfit,
+    StepNotBegun,
+    StepNotInProgram,
+)
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.types import WorkflowId
@@ -313,18 +319,6 @@ def test_a_step_that_now_depends_on_the_chosen_one_is_executed_again(stage: Stag
             ["b is not in it"],
         ),
         (
-            "Sum",
-            "c",
-            [("c = Add(", "c2 = Add("), ("yield Sum(r = c.v", "yield Sum(r = c2.v")],
-            ["c is not in it"],
-        ),
-        (
-            "Nested",
-            "d.twice",
-            [("twice = Add", "thrice = Add"), ("twice.v", "thrice.v")],
-            ["d.twice is not in it"],
-        ),
-        (
             "Nested",
             "e.inside",
             [("e = Load(n = 9) andThen {", "e = Load(n = 9) andThen foreach q in [1] {")],
@@ -359,6 +353,22 @@ def test_a_program_that_does_not_fit(
     with pytest.raises(ProgramMisfit) as refused:
         fork(stage.store, run, step, source=changed(*pairs))
     assert refused.value.problems[: len(problems)] == problems
+    assert len(stage.store.get_runs()) == 1
+
+
+@pytest.mark.parametrize(
+    ("workflow", "step", "pairs"),
+    [
+        ("Sum", "c", [("c = Add(", "c2 = Add("), ("yield Sum(r = c.v", "yield Sum(r = c2.v")]),
+        ("Nested", "d.twice", [("twice = Add", "thrice = Add"), ("twice.v", "thrice.v")]),
+    ],
+)
+def test_a_program_without_the_chosen_step(
+    stage: Stage, workflow: str, step: str, pairs: list[tuple[str, str]]
+) -> None:
+    run = stage.run(workflow, x=3)
+    with pytest.raises(StepNotInProgram, match=f"the program does not have {step}$"):
+        fork(stage.store, run, step, source=changed(*pairs))
     assert len(stage.store.get_runs()) == 1
 
 

@@ -44,6 +44,13 @@ class ProgramMisfit(
         self.problems = problems
 
 
+class StepNotInProgram(
+    ForkRefused,
+    hint="Fork at an earlier step that the program has, too; if there is none, start the program with `afl run`.",
+):
+    """The given program does not have the step that the run is to be forked at."""
+
+
 def check_edits(
     program: Program, plan: ForkPlan, steps: Mapping[str, StepDefinition], chosen: str, edits: ForkEdits
 ) -> None:
@@ -113,11 +120,11 @@ _OTHER_BLOCK = "{} has another kind of block"
 
 
 def check_has_step(program: Program, chosen: str) -> None:
-    """ProgramMisfit if another program does not have the step that a run is to be forked at."""
+    """StepNotInProgram if another program does not have the step that a run is to be forked at."""
     try:
         program.place(chosen)
     except _ABSENT as error:
-        raise ProgramMisfit([f"{_name(chosen)} is not in it"]) from error
+        raise StepNotInProgram(f"the program does not have {_name(chosen)}") from error
 
 
 def plan_with(
