@@ -89,9 +89,8 @@ def show(found: RunView) -> None:
     print_attempts(console, found.attempts)
     if run.error is not None and run.state == RunnerState.FAILED:
         failure = StepFailure.from_dict(run.error)
-        own = [each for each in found.attempts if each.step == failure.step]
         console.print()
-        console.print(failure_text(run.workflow_id, run.workflow_name, failure, attempts=own))
+        console.print(failure_text(run.workflow_id, run.workflow_name, failure, attempts=found.cause))
     else:
         last = last_failure(sorted(found.attempts, key=lambda each: each.ended))
         if last is not None and last.traceback:

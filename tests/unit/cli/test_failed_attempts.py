@@ -149,6 +149,7 @@ def test_the_failure_of_a_child_run_is_shown_for_its_parent(afl: Afl, files: Non
     site = next(each["run"] for each in json.loads(afl("list", "--json").out)["runs"] if not each["parent"])
     for of in (site, f"{site}/home"):
         assert PLACE in afl("why", of).out
+    assert GUILTY in afl("show", site).out
     waited = afl("wait", site, "--json").out
     check_attempts(json.loads(waited)["attempts"])
 

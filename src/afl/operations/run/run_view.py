@@ -8,7 +8,7 @@ from afl.kernel.presence import Life
 from afl.operations.parameters import LatestRun
 from afl.operations.reason.snapshot import DiagnosticSnapshot
 from afl.operations.run import run_store
-from afl.operations.run.attempts import AttemptView, run_attempts
+from afl.operations.run.attempts import AttemptView, failed_attempts, run_attempts
 from afl.operations.run.lineage import Lineage, lineage
 from afl.operations.run.run_list import RunLine, run_line
 from afl.operations.run.run_status import statuses
@@ -28,7 +28,8 @@ class Owner:
 class RunView:
     """A run on one line, its tree, and who works on it, by the names that the tree has.
 
-    `attempts` are those of tasks of which one or more failed or was lost, in the order of their tasks.
+    `attempts` are those of tasks of which one or more failed or was lost, in the order of their tasks; `cause` those
+    that failed the run, in it or in a child run.
     """
 
     line: RunLine
@@ -36,6 +37,7 @@ class RunView:
     owners: dict[str, Owner] = field(default_factory=dict)
     attempts: list[AttemptView] = field(default_factory=list)
     lineage: Lineage = field(default_factory=Lineage)
+    cause: list[AttemptView] = field(default_factory=list)
 
 
 def show_run(store: PersistenceAPI, run: LatestRun = "") -> RunView:
@@ -54,7 +56,8 @@ def show_run(store: PersistenceAPI, run: LatestRun = "") -> RunView:
     }
     attempts = run_attempts(store, found.workflow_id, snapshot.owner)
     line = run_line(found, statuses(store, [found])[found.workflow_id])
-    return RunView(line, tree, owners, attempts, lineage(store, found))
+    cause = failed_attempts(store, found)
+    return RunView(line, tree, owners, attempts, lineage(store, found), cause)
 
 
 def _owners(node: StepNode) -> set[str]:
