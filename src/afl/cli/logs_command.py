@@ -29,7 +29,7 @@ def logs(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="The run's id, or its first characters. Default: the latest run.",
+            help="The run's id, or its first characters, or RUN/STEP for one step. Default: the latest run.",
             autocompletion=run_ids,
         ),
     ] = None,
@@ -66,14 +66,17 @@ def logs(
       afl logs -f 01jd3v
       afl logs 01jd3v --level warning
       afl logs 01jd3v --grep timeout
-      afl logs 01jd3v --step page --attempt 2
+      afl logs 01jd3v/page --attempt 2
       afl logs 01jd3v --json | jq -r .message
     """
+    run, _, inside = (run_id or "").partition("/")
+    if inside and step:
+        raise typer.BadParameter("give the step as RUN/STEP or by --step, not both")
     with client_for(store, server) as client:
-        found = client.call(wait_a_while, run_id or "")
+        found = client.call(wait_a_while, run)
         console = output()
         empty = True
-        wanted = LogFilter(level or "", grep, attempt or 0, step)
+        wanted = LogFilter(level or "", grep, attempt or 0, step or inside)
         for line in read_log(client, found.run, follow=follow, wanted=wanted):
             empty = False
             if as_json:

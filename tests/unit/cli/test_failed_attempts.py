@@ -122,6 +122,12 @@ def test_logs_of_one_attempt(afl: Afl, run: str) -> None:
     assert "attempt 1" not in text and "attempt 3" not in text
 
 
+def test_logs_of_one_step(afl: Afl, run: str) -> None:
+    assert "fetching, attempt 2" in afl("logs", f"{run}/page").out
+    assert afl("logs", f"{run}/nothing").out == ""
+    assert afl("logs", f"{run}/page", "--step", "page").code == 2
+
+
 @pytest.mark.parametrize("of", ["run", "step", "task"])
 def test_why_names_the_file_and_line(afl: Afl, run: str, of: str) -> None:
     task = json.loads(afl("tasks", "--run", run, "--json").out)[0]["task"]

@@ -102,6 +102,14 @@ def test_an_unknown_run_lists_the_latest(afl: Afl, doubling: str, agents: str) -
     assert f"{run}  " in done.err and "completed  t.Twice" in done.err
 
 
+def test_a_step_in_place_of_a_run_is_told_as_one(afl: Afl, doubling: str, agents: str) -> None:
+    run = start(afl, doubling, "-i", "n=5", "-a", agents)
+    done = afl("show", f"{run}/a")
+    assert (done.code, done.out) == (1, "")
+    assert f"there is no run {run}/a; a step is called so, of run {run}\n" in done.err
+    assert "afl why RUN/STEP" in done.err
+
+
 def test_no_run_at_all(afl: Afl, doubling: str, tmp_path: Path) -> None:
     afl("run", doubling, "-i", "n=1", "--store", "memory://")
     done = afl("show")

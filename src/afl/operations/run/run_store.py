@@ -27,6 +27,12 @@ class UnknownRun(NotFoundError, hint="`afl list` lists the runs; check --store t
         self.latest = latest
 
 
+class StepInsteadOfRun(
+    NotFoundError, hint="`afl why RUN/STEP` says how a step stands, `afl logs RUN/STEP` what it logged."
+):
+    """The id of a step was given where a run is expected."""
+
+
 @contextmanager
 def opened(settings: Settings, *, create: bool = True) -> Iterator[PersistenceAPI]:
     """The store of the settings, for a while; without `create` a file that is not there is an error."""
@@ -46,6 +52,10 @@ def find(store: PersistenceAPI, name: str | None = None) -> RunDefinition:
         if not latest:
             raise InputError("there is no run in this store yet")
         name = latest[0].workflow_id
+    if "/" in name:
+        raise StepInsteadOfRun(
+            f"there is no run {name}; a step is called so, of run {name.partition('/')[0]}"
+        )
     exact = store.get_run(WorkflowId(name))
     if exact is not None:
         return exact
