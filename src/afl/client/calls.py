@@ -8,11 +8,18 @@ from collections.abc import Callable
 from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from afl.client.joined_start import JoinedStart, result_of
-from afl.client.outcome import not_ended
+from afl.client.outcome import closed, not_ended
 from afl.client.run_waits import countdown
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.client.worker import Worker, make_worker
-from afl.kernel.errors import AgentFlowError, CapabilityError, InputError, StoreUnavailable, Throttled
+from afl.kernel.errors import (
+    AgentFlowError,
+    CapabilityError,
+    InputError,
+    StoreError,
+    StoreUnavailable,
+    Throttled,
+)
 from afl.kernel.settings import Settings
 from afl.operations.problems import ServerAway
 from afl.operations.program.submission import Submitted
@@ -56,12 +63,28 @@ class Calls:
     """Calls operations, and waits for runs, in the calling thread."""
 
     def __init__(self, client: OperationsClient, settings: Settings) -> None:
-        self._client = client
+        self._opened = client
         self.settings = settings
+        self._is_closed = False
+
+    @property
+    def _client(self) -> OperationsClient:
+        if self._is_closed:
+            raise closed()
+        return self._opened
+
+    def close(self) -> None:
+        """Refuse what is called from now on, and what another thread waits for."""
+        self._is_closed = True
 
     def call(self, function: Callable[Concatenate[Any, P], T], /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The operation's result."""
-        return self._client.call(function, *args, **kwargs)
+        try:
+            return self._client.call(function, *args, **kwargs)
+        except StoreError as error:
+            if self._is_closed:  # during the call
+                raise closed() from error
+            raise
 
     def joined_start(self, connection: Any, *given: Any) -> JoinedStart:
         """A start as part of the transaction of a connection."""
@@ -99,7 +122,7 @@ class Calls:
     def poll(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T | None:
         """The result of an operation that waits; None if the store or the server is away for now."""
         try:
-            return self._client.call(function, *args, **kwargs)
+            return self.call(function, *args, **kwargs)
         except AWAY:
             time.sleep(RETRY_SECONDS)
             return None
@@ -111,7 +134,7 @@ class Calls:
 
         None if it waits and the store or the server is away for now.
         """
-        ask = self.poll if wait else self._client.call
+        ask = self.poll if wait else self.call
         return ask(
             function, run, after=after, limit=PAGE_SIZE, wait=LONG_POLL_SECONDS if wait else 0, **wanted
         )
@@ -130,6 +153,6 @@ class Calls:
     def _reason(self, run: str) -> Reason | None:
         """Why a run goes on; None if that cannot be found."""
         try:
-            return self._client.call(why, run)
+            return self.call(why, run)
         except AgentFlowError:
             return None

@@ -54,7 +54,7 @@ class Connection:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stack = ExitStack()
-        self._calls: AsyncCalls | None = None
+        self._calls: Calls | AsyncCalls | None = None
         self._is_open = False
 
     def __getattr__(self, name: str) -> NoReturn:
@@ -66,9 +66,12 @@ class Connection:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __enter__(self) -> Client:
-        return Client(Calls(self._open(), self._settings))
+        self._calls = Calls(self._open(), self._settings)
+        return Client(self._calls)
 
     def __exit__(self, *error: Any) -> None:
+        if isinstance(self._calls, Calls):
+            self._calls.close()
         self._close()
 
     async def __aenter__(self) -> AsyncClient:
@@ -76,7 +79,7 @@ class Connection:
         return AsyncClient(self._calls)
 
     async def __aexit__(self, *error: Any) -> None:
-        if self._calls is not None:
+        if isinstance(self._calls, AsyncCalls):
             await self._calls.close()
         await asyncio.to_thread(self._close)
 

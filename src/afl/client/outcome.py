@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from afl.kernel.errors import AgentFlowError
+from afl.kernel.errors import AgentFlowError, InputError
 from afl.operations.reason.reasons import Reason
 from afl.operations.run.runs import RunFailed, RunReport
 from afl.operations.run.waiting import RunEnd
@@ -20,6 +20,11 @@ class RunCanceled(AgentFlowError, hint="`afl retry RUN` runs it again."):
         super().__init__(message)
         self.run = run
         self.reason = reason
+
+
+def closed() -> InputError:
+    """The error of whoever waits or asks when the client is closed."""
+    return InputError("the client is closed; use it inside the block of `afl.connect(...)`")
 
 
 def not_ended(run: str, timeout: float | None, reason: Reason | None) -> TimeoutError:

@@ -8,6 +8,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
 
+from afl.client.outcome import closed
 from afl.kernel.errors import AgentFlowError, InputError, NotFoundError, StoreUnavailable
 from afl.operations.run.waiting import MOST_RUNS, RunEnd, RunEnds, ended_runs, wait_for_any
 from afl.runtime.persistence import PersistenceAPI
@@ -16,11 +17,6 @@ from afl.runtime.persistence.topics import run_topic
 _POLL_SECONDS = 5.0  # a notification may be lost
 _RETRY_SECONDS = 0.5  # the store is away
 _LONG_POLL_SECONDS = 2.0
-
-
-def closed() -> InputError:
-    """The error of whoever waits or asks when the client is closed."""
-    return InputError("the client is closed; use it inside the block of `async with afl.connect(...)`")
 
 
 class RunEndWaiters(ABC):

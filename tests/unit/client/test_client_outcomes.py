@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
+from support.eventually import eventually
 
 import afl
 from afl.client.calls import Calls
@@ -167,6 +170,18 @@ def test_a_closed_client_says_so_to_whoever_waits_and_asks() -> None:
             flow.worker()
 
     asyncio.run(story())
+
+
+def test_a_closed_synchronous_client_says_so_to_whoever_waits_and_asks() -> None:
+    with ThreadPoolExecutor(1) as threads:
+        with afl.connect("memory://") as flow, flow.worker():
+            handle = flow.start(SOURCE, x=1)
+            waiting = threads.submit(handle.result)
+            eventually(lambda: flow.list(state="waiting:agent"))
+        asking: list[Callable[[], object]] = [waiting.result, handle.status, flow.list, flow.worker]
+        for ask in asking:
+            with pytest.raises(InputError, match="the client is closed; use it inside the block"):
+                ask()
 
 
 def test_a_wait_on_another_event_loop_is_refused() -> None:
