@@ -100,6 +100,29 @@ def test_importing_loads_nothing_else() -> None:
     assert done.stdout.strip() == "[]"
 
 
+def test_an_event_loop_does_not_import_the_client() -> None:
+    code = """
+import asyncio, sys, threading, afl
+
+class Watch:
+    seen = []
+    def find_spec(self, name, *rest):
+        if name.startswith("afl.") and threading.current_thread() is threading.main_thread():
+            self.seen.append(name)
+
+async def main():
+    opening = afl.connect("memory://")
+    sys.meta_path.insert(0, Watch())
+    async with opening as flow:
+        await flow.list()
+
+asyncio.run(main())
+print(Watch.seen, "afl.operations.run.run_list" in sys.modules, "afl.turns.worker.worker" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] True False"
+
+
 def test_help_loads_neither_runtime_nor_language() -> None:
     code = (
         "import sys; from afl.cli import main; main(['--help'])\n"

@@ -1,20 +1,26 @@
-"""Opening a client on a store, or on a server over HTTP."""
+"""Opening a client on a store, or on a server over HTTP.
+
+What the client consists of takes a while to import. It is imported when a connection is opened, and not on the event
+loop of an asynchronous client, which has other things to do.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
-from afl.client.async_calls import AsyncCalls
-from afl.client.async_client import AsyncClient
-from afl.client.calls import Calls
-from afl.client.client import Client
-from afl.client.store_client import OperationsClient, open_client
 from afl.kernel.errors import InputError
 from afl.kernel.setting_kinds import file_url
 from afl.kernel.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from afl.client.async_calls import AsyncCalls
+    from afl.client.async_client import AsyncClient
+    from afl.client.client import Client
+    from afl.client.store_client import OperationsClient
 
 
 def connect(
@@ -54,11 +60,11 @@ class Connection:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._stack = ExitStack()
-        self._calls: Calls | AsyncCalls | None = None
+        self._calls: AsyncCalls | None = None
         self._is_open = False
 
     def __getattr__(self, name: str) -> NoReturn:
-        if hasattr(Client, name):
+        if hasattr(import_module("afl.client.client").Client, name):
             raise AttributeError(
                 f"a connection has no {name!r} before it is opened: 'with afl.connect(...) as flow:' gives a client "
                 "that has it, and 'async with' an asynchronous one"
@@ -66,24 +72,32 @@ class Connection:
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __enter__(self) -> Client:
-        self._calls = Calls(self._open(), self._settings)
-        return Client(self._calls)
+        from afl.client.calls import Calls  # noqa: PLC0415
+        from afl.client.client import Client  # noqa: PLC0415
+
+        calls = Calls(self._open(), self._settings)
+        self._stack.callback(calls.close)
+        return Client(calls)
 
     def __exit__(self, *error: Any) -> None:
-        if isinstance(self._calls, Calls):
-            self._calls.close()
         self._close()
 
     async def __aenter__(self) -> AsyncClient:
+        await asyncio.to_thread(import_module, "afl.client.async_client")
+        from afl.client.async_calls import AsyncCalls  # noqa: PLC0415
+        from afl.client.async_client import AsyncClient  # noqa: PLC0415
+
         self._calls = AsyncCalls(self._open(), self._settings)
         return AsyncClient(self._calls)
 
     async def __aexit__(self, *error: Any) -> None:
-        if isinstance(self._calls, AsyncCalls):
+        if self._calls is not None:
             await self._calls.close()
         await asyncio.to_thread(self._close)
 
     def _open(self) -> OperationsClient:
+        from afl.client.store_client import open_client  # noqa: PLC0415
+
         if self._is_open:  # the block that exits first would close it for the other one
             raise InputError("the connection is open already; share its client, or connect once more")
         operations = self._stack.enter_context(open_client(self._settings, create=True))

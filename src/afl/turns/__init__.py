@@ -8,53 +8,66 @@
 
 The protocol (docs/turns-protocol.md) is one level below: L0Engine has its primitives, `transitions` what a turn goes
 through, Worker runs turns, ToolService answers `cmd.tool.*` in a process of its own.
+
+Each name is loaded when it is first asked for: a client that answers approvals needs a few of these modules.
 """
 
-from afl.models.content import File, FileUrl
-from afl.turns.agents import Agents, Conversation, open_agents
-from afl.turns.cardbox.deliverable import Delivered
-from afl.turns.definition import AgentDefinition, agent, serve
-from afl.turns.engine import L0Engine
-from afl.turns.errors import TurnFailed
-from afl.turns.guardrails import Ask, Guardrails, Refuse
-from afl.turns.mcp.server import McpServer
-from afl.turns.model import Limits, TurnRef
-from afl.turns.sessions.session import Session
-from afl.turns.tools.declaring import tool
-from afl.turns.tools.dependencies import AgentContext
-from afl.turns.tools.local import ToolCall, current_call, local_tool
-from afl.turns.tools.service import ToolService
-from afl.turns.turn_events import AgentEvent, EventKind
-from afl.turns.worker.services import WorkerLimits
-from afl.turns.worker.worker import Worker
+from __future__ import annotations
 
-__all__ = [
-    "AgentContext",
-    "AgentDefinition",
-    "AgentEvent",
-    "Agents",
-    "Ask",
-    "Conversation",
-    "Delivered",
-    "EventKind",
-    "File",
-    "FileUrl",
-    "Guardrails",
-    "L0Engine",
-    "Limits",
-    "McpServer",
-    "Refuse",
-    "Session",
-    "ToolCall",
-    "ToolService",
-    "TurnFailed",
-    "TurnRef",
-    "Worker",
-    "WorkerLimits",
-    "agent",
-    "current_call",
-    "local_tool",
-    "open_agents",
-    "serve",
-    "tool",
-]
+from typing import TYPE_CHECKING
+
+from afl.kernel.lazy_names import lazy_names
+
+if TYPE_CHECKING:
+    from afl.models.content import File as File
+    from afl.models.content import FileUrl as FileUrl
+    from afl.turns.agents import Agents as Agents
+    from afl.turns.agents import Conversation as Conversation
+    from afl.turns.agents import open_agents as open_agents
+    from afl.turns.cardbox.deliverable import Delivered as Delivered
+    from afl.turns.definition import AgentDefinition as AgentDefinition
+    from afl.turns.definition import agent as agent
+    from afl.turns.definition import serve as serve
+    from afl.turns.engine import L0Engine as L0Engine
+    from afl.turns.errors import TurnFailed as TurnFailed
+    from afl.turns.guardrails import Ask as Ask
+    from afl.turns.guardrails import Guardrails as Guardrails
+    from afl.turns.guardrails import Refuse as Refuse
+    from afl.turns.mcp.server import McpServer as McpServer
+    from afl.turns.model import Limits as Limits
+    from afl.turns.model import TurnRef as TurnRef
+    from afl.turns.sessions.session import Session as Session
+    from afl.turns.tools.declaring import tool as tool
+    from afl.turns.tools.dependencies import AgentContext as AgentContext
+    from afl.turns.tools.local import ToolCall as ToolCall
+    from afl.turns.tools.local import current_call as current_call
+    from afl.turns.tools.local import local_tool as local_tool
+    from afl.turns.tools.service import ToolService as ToolService
+    from afl.turns.turn_events import AgentEvent as AgentEvent
+    from afl.turns.turn_events import EventKind as EventKind
+    from afl.turns.worker.services import WorkerLimits as WorkerLimits
+    from afl.turns.worker.worker import Worker as Worker
+
+if not TYPE_CHECKING:  # a type checker takes the imports above, and reports what is not there
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "content.given": "File FileUrl",
+            "agents": "Agents Conversation open_agents",
+            "cardbox.deliverable": "Delivered",
+            "definition": "AgentDefinition agent serve",
+            "engine": "L0Engine",
+            "errors": "TurnFailed",
+            "guardrails": "Ask Guardrails Refuse",
+            "mcp.server": "McpServer",
+            "model": "Limits TurnRef",
+            "sessions.session": "Session",
+            "tools.declaring": "tool",
+            "tools.dependencies": "AgentContext",
+            "tools.local": "ToolCall current_call local_tool",
+            "tools.service": "ToolService",
+            "turn_events": "AgentEvent EventKind",
+            "worker.services": "WorkerLimits",
+            "worker.worker": "Worker",
+        },
+    )
