@@ -29,16 +29,19 @@ _TITLES = {
 def render() -> str:
     """The whole page."""
     found = all_errors()
+    exported = ", ".join(f"`{name}`" for name in sorted({each.__name__ for each in found} & {*afl.__all__}))
     lines = [
         "# Errors",
         "",
         "Generated from the classes by `make docs`; do not edit this page by hand.",
         "",
-        "Every error that AgentFlow raises on purpose derives from `AgentFlowError`. Its text is written for a",
+        "Every error that AgentFlow raises on purpose derives from `afl.AgentFlowError`. Its text is written for a",
         "person: what was wrong, where, and what was expected. `code` names the kind for programs, the same in",
         "Python (`error.code`) and in the answers of the HTTP API; `hint` says what to do. The command line",
         "prints the text to standard error and exits with 1, or with 2 for wrong usage; `AFL_DEBUG=1` shows the",
         "traceback instead. Any other exception is a bug: please report it.",
+        "",
+        f"`afl` exports {exported}.",
         "",
     ]
     for part, title in _TITLES.items():

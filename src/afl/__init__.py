@@ -64,6 +64,8 @@ if TYPE_CHECKING:
     from afl.emitter import JSONEmitter as JSONEmitter
     from afl.emitter import emit_dict as emit_dict
     from afl.emitter import emit_json as emit_json
+    from afl.kernel.errors import AgentFlowError as AgentFlowError
+    from afl.kernel.errors import InputError as InputError
     from afl.kernel.redaction import redact as redact
     from afl.language.diagnostics import CompileError as CompileError
     from afl.loader import SourceLoader as SourceLoader
@@ -78,6 +80,7 @@ if TYPE_CHECKING:
     from afl.runtime.errors import WorkCanceled as WorkCanceled
     from afl.runtime.task_handlers.handler import HandlerContext as HandlerContext
     from afl.runtime.task_handlers.handler import handler as handler
+    from afl.runtime.task_handlers.signatures import HandlerMismatch as HandlerMismatch
     from afl.source import CompilerInput as CompilerInput
     from afl.source import FileOrigin as FileOrigin
     from afl.source import MavenOrigin as MavenOrigin
@@ -113,6 +116,7 @@ _HOMES = {
     "afl.parser": "AFLParser ParseError parse",
     "afl.source": "CompilerInput FileOrigin MavenOrigin MongoDBOrigin SourceEntry SourceOrigin SourceRegistry",
     "afl.validator": "AFLValidator ValidationError ValidationResult validate",
+    "afl.kernel.errors": "AgentFlowError InputError",
     "afl.kernel.redaction": "redact",
     "afl.language.diagnostics": "CompileError",
     "afl.operations.program.submission": "RunExists",
@@ -121,6 +125,7 @@ _HOMES = {
     "afl.operations.run.runs": "RunFailed RunPaused",
     "afl.runtime.errors": "WorkCanceled",
     "afl.runtime.task_handlers.handler": "HandlerContext handler",
+    "afl.runtime.task_handlers.signatures": "HandlerMismatch",
 }
 _HOME_OF = {name: module for module, names in _HOMES.items() for name in names.split()}
 __all__ = ["__version__", *_HOME_OF]  # noqa: PLE0604  names of the table above

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -74,6 +75,12 @@ def test_every_promised_name_is_there() -> None:
 def test_every_name_comes_from_where_it_says() -> None:
     missing = [name for name in afl.__all__ if not hasattr(afl, name)]
     assert missing == []
+
+
+def test_the_errors_of_run_are_there() -> None:
+    named = re.findall(r"\w+Error|Run\w+|\w+Mismatch", str(afl.run.__doc__).partition("Raises")[2])
+    assert {"HandlerMismatch", "InputError", "RunFailed"} <= set(named) <= set(afl.__all__)
+    assert all(issubclass(getattr(afl, name), afl.AgentFlowError) for name in named)
 
 
 def test_type_checkers_see_the_same_names() -> None:
