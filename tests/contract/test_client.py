@@ -162,6 +162,8 @@ def test_the_same_id_is_the_same_run(place: Place) -> None:
                 await flow.start(ORDER, order="1", id="day-1")
             with pytest.raises(InputError, match="without spaces and slashes"):
                 await flow.start(QUIZ, id="a/b")
+            with pytest.raises(InputError, match="the id of the run is empty"):
+                await flow.start(QUIZ, id="")
             assert len(await flow.list()) == 2
 
     tell(story)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from afl.client.async_calls import AsyncCalls
 from afl.client.async_handle import AsyncRunHandle
 from afl.client.parts import part
-from afl.client.source import Source, as_mapping, as_name, explained, merged_inputs, read_source
+from afl.client.source import Source, as_id, as_mapping, as_name, explained, merged_inputs, read_source
 from afl.client.worker import Worker, worker_options
 from afl.kernel.errors import InputError
 from afl.kernel.schedule import CatchUp
@@ -63,7 +63,7 @@ class AsyncClient:
         found = read_source(source, workflow)
         given = merged_inputs(inputs, values)
         options: dict[str, Any] = {
-            "id": id or "",
+            "id": as_id(id),
             "run_name": as_name(name),
             "tags": as_mapping("tags", tags) or None,
             "task_list": task_list or self._calls.settings.task_list,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from afl.client.calls import Calls
 from afl.client.handle import RunHandle
 from afl.client.parts import part
-from afl.client.source import Source, as_mapping, as_name, explained, merged_inputs, read_source
+from afl.client.source import Source, as_id, as_mapping, as_name, explained, merged_inputs, read_source
 from afl.client.worker import Worker, worker_options
 from afl.kernel.errors import InputError
 from afl.kernel.schedule import CatchUp
@@ -64,7 +64,7 @@ class Client:
         found = read_source(source, workflow)
         given = merged_inputs(inputs, values)
         options: dict[str, Any] = {
-            "id": id or "",
+            "id": as_id(id),
             "run_name": as_name(name),
             "tags": as_mapping("tags", tags) or None,
             "task_list": task_list or self._calls.settings.task_list,

@@ -78,6 +78,13 @@ def as_mapping(option: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
     return dict(given)
 
 
+def as_id(given: str | None) -> str:
+    """The id of a run, empty for None; InputError for one that is empty, which would start another run each time."""
+    if given == "":
+        raise InputError("the id of the run is empty; without id= one is generated")
+    return given or ""
+
+
 def as_name(given: str | None) -> str:
     """The name of a run, empty for None; InputError for what is no text."""
     if given is not None and not isinstance(given, str):

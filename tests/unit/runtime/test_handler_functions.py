@@ -267,7 +267,8 @@ def test_whatever_gives_a_coroutine_is_awaited() -> None:
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({7: print}, "a handler is registered for 7; .* a text"),
+        ({7: print}, "a handler is registered for 7; expected the name of a facet"),
+        ({"": print}, "a handler is registered for ''; expected the name of a facet"),
         ({"F": None}, "the handler of F is None; expected a function"),
         ({"F": "agents.work"}, "the handler of F is 'agents.work'; expected a function"),
         ({"F": dict}, r"the parameters of the handler of F, <class 'dict'>, cannot be read"),

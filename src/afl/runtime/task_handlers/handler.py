@@ -151,8 +151,9 @@ class Handlers:
 
     def add(self, each: TaskHandler) -> None:
         """Add a handler; one facet has one handler."""
-        if not isinstance(each.facet, str):  # the store keeps the names, and could not read them again
-            raise InputError(f"a handler is registered for {each.facet!r:.80}; the name of a facet is a text")
+        # The store keeps the names, and could not read others again.
+        if not isinstance(each.facet, str) or not each.facet:
+            raise InputError(f"a handler is registered for {each.facet!r:.80}; expected the name of a facet")
         if each.facet in self._by_name:
             raise InputError(f"there are two handlers for {each.facet}")
         self._by_name[each.facet] = each
