@@ -237,7 +237,8 @@ def _waits(each: Waiting) -> str:
     near = (
         f"; there is one for {each.near}"
         if each.near
-        else f'; mark a function with @handler("{each.facet}"), or map it to a model: {{"{each.facet}": model}}'
+        else f'; mark a function with @handler("{each.facet}"), name the object whose method is marked (MODULE:NAME), '
+        f'or map it to a model: {{"{each.facet}": model}}'
     )
     return f"no handler here for {each.facet}{steps}{near}"
 

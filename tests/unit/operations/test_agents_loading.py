@@ -107,6 +107,16 @@ def test_a_module_with_a_model_alone_says_how_to_give_it_facets(folder: Path) ->
     assert "--agent model_agents.py:facets" in str(caught.value)
 
 
+def test_a_module_with_an_object_with_marked_methods_says_how_to_name_it(folder: Path) -> None:
+    (folder / "object_agents.py").write_text(
+        "from afl import handler\nclass Desk:\n"
+        "    @handler('t.One')\n    def one(self):\n        return {}\ndesk = Desk()\n"
+    )
+    with pytest.raises(AgentError, match=r"its object 'desk' has some: --agent object_agents.py:desk"):
+        load_agent("object_agents.py")
+    assert load_agent("object_agents.py:desk").names == ["t.One"]
+
+
 def test_a_module_without_handlers_says_how_to_write_one(folder: Path) -> None:
     (folder / "empty_agents.py").write_text("x = 1\n")
     with pytest.raises(AgentError, match="has no handlers; a handler is a function like this") as caught:

@@ -77,8 +77,19 @@ def load_agent(
     source = load_module(module)
     handlers = _handlers(_metered(source, store), module)
     if not handlers.names and not (otherwise is not None and otherwise(source)):
-        raise AgentError(f"agent module {module} has no handlers; {_for_model(source, module) or HOW}")
+        how = _for_object(source, module) or _for_model(source, module) or HOW
+        raise AgentError(f"agent module {module} has no handlers; {how}")
     return handlers
+
+
+def _for_object(source: Any, module: str) -> str:
+    """How an object of the module whose methods are marked is named; empty if it has none."""
+    names = [
+        name
+        for name, value in getattr(source, "__dict__", {}).items()
+        if not isinstance(value, (type, ModuleType, Mapping)) and Handlers.of(value).names
+    ]
+    return f"its object {names[0]!r} has some: --agent {module}:{names[0]}" if names else ""
 
 
 def _for_model(source: Any, module: str) -> str:
