@@ -8,17 +8,39 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from afl.kernel.errors import InputError
+
 CONTEXT = {"help_option_names": ["-h", "--help"]}
 _BOLD = re.compile(r"\[bold\](.*?)\[/bold\]", re.DOTALL)
 
 
+# What reads the values of options, by their metavar.
+_READERS = {
+    "SPAN": ("afl.operations.spans", "read_span"),
+    "KEY=VALUE": ("afl.operations.program.submission", "read_tags"),
+}
+
+
 class HelpCommand(TyperCommand):
-    """A command with this help."""
+    """A command with this help; a span of time or a tag that cannot be read is wrong usage."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        rest = super().parse_args(ctx, args)
+        for option in self.params:
+            given = ctx.params.get(option.name)
+            if given and option.metavar in _READERS and not ctx.resilient_parsing:  # as completion does
+                module, reader = _READERS[option.metavar]
+                try:
+                    getattr(import_module(module), reader)(given)
+                except InputError as error:
+                    raise typer.BadParameter(str(error), ctx, option) from error
+        return rest
 
     def format_help_text(self, ctx: Any, formatter: Any) -> None:
         write_text(formatter, self.help or "")
