@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
@@ -69,16 +70,14 @@ def test_nobody_chooses_the_address_that_is_written_down(users: Users) -> None:
 
 def test_the_client_of_a_token() -> None:
     settings = load_settings(environ={})
-    clients = ClientsByToken(MemoryStore(), settings, ADA)
-    client = clients.of({"authorization": "Bearer right", ADDRESS_HEADER: "10.0.0.1"})
-    assert isinstance(client, StoreClient)
-    assert (client.caller.name, client.caller.role, client.caller.origin) == (
-        "ada",
-        Role.VIEWER,
-        "mcp, 10.0.0.1",
-    )
-    with pytest.raises(Unauthenticated):
-        clients.of({"authorization": "Bearer wrong"})
+    with closing(MemoryStore()) as store:
+        clients = ClientsByToken(store, settings, ADA)
+        client = clients.of({"authorization": "Bearer right", ADDRESS_HEADER: "10.0.0.1"})
+        assert isinstance(client, StoreClient)
+        caller = client.caller
+        assert (caller.name, caller.role, caller.origin) == ("ada", Role.VIEWER, "mcp, 10.0.0.1")
+        with pytest.raises(Unauthenticated):
+            clients.of({"authorization": "Bearer wrong"})
 
 
 class Asked(BaseHTTPRequestHandler):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -145,8 +146,8 @@ def test_a_model_stands_in_a_map_for_a_function(folder: Path) -> None:
     (folder / "model_agents.py").write_text(
         "from afl.models import ScriptedModel\nregistry = {'t.One': ScriptedModel([]), 't.Two': 'openai:gpt-5'}\n"
     )
-    store = MemoryStore()
-    assert load_agent("model_agents.py:registry", store).names == ["t.One", "t.Two"]
+    with closing(MemoryStore()) as store:
+        assert load_agent("model_agents.py:registry", store).names == ["t.One", "t.Two"]
     looked_at = load_agent("model_agents.py:registry").find("t.One")
     assert looked_at is not None
     with pytest.raises(AgentError, match="model scripted cannot be asked without a store"):
