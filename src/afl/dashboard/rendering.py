@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 import anyio
 from anyio.to_thread import run_sync
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
@@ -24,6 +25,7 @@ from afl.client.store_client import StoreClient
 from afl.dashboard.sessions import COOKIE, cookie_of
 from afl.dashboard.wording import FILTERS, GLOBALS
 from afl.kernel.clock import wall_ms
+from afl.kernel.control_characters import visible_formats
 from afl.kernel.error_text import error_text
 from afl.operations.catalog import operation_of
 from afl.operations.operation import Needs, Operation
@@ -127,11 +129,17 @@ _FLASH_SECONDS = 30
 _LONGEST_FLASH = 600
 
 
+def _shown(value: Any) -> Any:
+    """What a template writes, as people see it; `|e` is for texts that a form only sends back."""
+    return visible_formats(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
 def _environment() -> Environment:
     made = Environment(
         loader=PackageLoader("afl.dashboard"),
         autoescape=True,
         undefined=StrictUndefined,
+        finalize=_shown,
         trim_blocks=True,
         lstrip_blocks=True,
     )

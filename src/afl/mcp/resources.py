@@ -14,8 +14,7 @@ from mcp.types import INTERNAL_ERROR, Annotations, Resource
 
 from afl.kernel.errors import AgentFlowError, NotFoundError
 from afl.mcp.clients import RequestClient
-from afl.mcp.tools import said
-from afl.operations import serialization
+from afl.mcp.tools import json_text, said
 from afl.operations.people import approvals
 from afl.operations.program import flows, library
 from afl.operations.run import run_list, run_log, run_view, step_view
@@ -65,7 +64,7 @@ def add_resources(server: MCPServer[Any], client: RequestClient) -> None:
     async def workflows(context: Context[Any, Any], text: str = "") -> str:
         """The workflows that can be started by name."""
         found = await _caught(call(context, library.list_workflows))
-        return _text([each for each in found if text in each.name])
+        return json_text([each for each in found if text in each.name])
 
     @server.resource("afl://flows{?before}", title="Flows", mime_type=_JSON)
     async def stored(context: Context[Any, Any], before: str = "") -> str:
@@ -84,7 +83,7 @@ def add_resources(server: MCPServer[Any], client: RequestClient) -> None:
 
 
 async def _json(asked: Awaitable[Any]) -> str:
-    return _text(await _caught(asked))
+    return json_text(await _caught(asked))
 
 
 async def _caught(asked: Awaitable[Any]) -> Any:
@@ -94,10 +93,6 @@ async def _caught(asked: Awaitable[Any]) -> Any:
         raise ResourceNotFoundError(said(error)) from error
     except AgentFlowError as error:
         raise ResourceError(said(error)) from error
-
-
-def _text(found: Any) -> str:
-    return serialization.encode(found).decode()
 
 
 async def listed(context: Context[Any, Any], client: RequestClient) -> list[Resource]:

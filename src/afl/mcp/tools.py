@@ -19,6 +19,7 @@ from mcp.server.mcpserver.utilities.func_metadata import ArgModelBase, FuncMetad
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import ConfigDict, Field, create_model
 
+from afl.kernel.control_characters import escaped_json, visible_controls
 from afl.kernel.errors import AgentFlowError, InputError
 from afl.mcp.clients import RequestClient
 from afl.operations import serialization
@@ -240,16 +241,21 @@ def _answering(function: ToolFunction, wraps_result: bool) -> ToolFunction:
         except AgentFlowError as error:
             raise ToolError(said(error)) from error
         shown = {"result": found} if wraps_result else found
-        text = TextContent(type="text", text=serialization.encode(shown).decode())
+        text = TextContent(type="text", text=json_text(shown))
         return CallToolResult(content=[text], structured_content=shown)
 
     return answer
 
 
+def json_text(found: Any) -> str:
+    """A result as a model reads it, and perhaps shows it to a person."""
+    return escaped_json(serialization.encode(found).decode())
+
+
 def said(error: AgentFlowError) -> str:
     """An error as a model reads it: what is wrong, and what helps."""
     problem = problem_of(error)
-    return f"{problem.message}\n{problem.hint}" if problem.hint else problem.message
+    return visible_controls(f"{problem.message}\n{problem.hint}" if problem.hint else problem.message)
 
 
 def _output_schema(kind: Any) -> tuple[dict[str, Any], bool]:

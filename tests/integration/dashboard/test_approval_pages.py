@@ -118,6 +118,23 @@ def test_a_value_that_only_its_type_refuses_is_said(house: Visitors) -> None:
     assert house.store.find_tasks(TaskFilter(name="Count"))[0].state == TaskState.PENDING
 
 
+def test_characters_that_reverse_a_text_are_shown_and_kept(house: Visitors) -> None:
+    hidden = "pay \u202e00001"
+    payee = {"name": "Ada", "city": "\u200bUlm"}
+    run = house.run(SOURCE, {"amount": 1, "note": hidden, "payee": payee, "paper": hidden})
+    id = approvals.list_approvals(house.store, group="finance", run=run)[0].id
+    for path in (f"/approvals/{id}", "/approvals", f"/runs/{run}"):
+        page = house.operator.open(path)
+        assert "pay \\u202e00001" in shown(page) and "\u202e" not in page and "\u200b" not in page
+    page = house.operator.open(f"/approvals/{id}")
+    assert ">pay \\u202e00001</textarea>" in page
+    fields = {"field.amount": "1", "field.note": "pay \\u202e00001"}
+    house.operator.act(f"/approvals/{id}/answer", **fields, **{"field.payee.city": "edited \\u200bUlm"})
+    (task,) = (each for each in house.store.find_tasks(TaskFilter(name="t.Pay")) if each.workflow_id == run)
+    assert task.result is not None
+    assert (task.result["note"], task.result["payee"]["city"]) == (hidden, "edited \\u200bUlm")
+
+
 def test_a_plain_question_is_a_yes_or_no(house: Visitors) -> None:
     path = f"/approvals/{id_of(house, 'boss')}"
     assert "field." not in house.operator.open(path)

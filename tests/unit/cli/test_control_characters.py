@@ -14,7 +14,7 @@ from support.command_line import Afl
 
 from afl.cli import console
 from afl.cli.console import SafeConsole, Table
-from afl.kernel.control_characters import escaped_json, visible_controls
+from afl.kernel.control_characters import escaped_json, visible_controls, visible_formats
 from afl.kernel.log import JsonFormatter, LineFormatter
 
 EVIL = "\x1b]0;title\x07 \x1b[2J \x9b31m \x7f end"
@@ -41,6 +41,31 @@ def obeyed(text: str) -> set[str]:
 
 def test_the_tab_and_the_line_feed_stay_as_they_are() -> None:
     assert visible_controls("a\tb\nc\x1b[0m\r\x7f\x9b\xa0é") == "a\tb\nc\\x1b[0m\\x0d\\x7f\\x9b\xa0é"
+
+
+def test_formats_that_change_what_is_read_are_shown() -> None:
+    hidden = "\u202e\u2066\u200b\u200e\ufeff\xad\U000e0041 pay\u200dpal"
+    told = r"\u202e\u2066\u200b\u200e\ufeff\xad\udb40\udc41 pay\u200dpal"
+    assert visible_controls(hidden) == visible_formats(hidden) == told
+    assert visible_formats("\x1b\r\n") == "\x1b\r\n"
+    document = json.dumps(hidden, ensure_ascii=False)
+    assert escaped_json(document).isascii() and json.loads(escaped_json(document)) == hidden
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "\u05e9\u05dc\u05d5\u05dd",
+        "\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645",
+        "\u0915\u094d\u200d",
+        "e\u0301",
+        "\U0001f468\u200d\U0001f469\u200d\U0001f467",
+        "\u2764\ufe0f\u200d\U0001f525",
+        "\U0001f44d\U0001f3fd\u200d\u2640",
+    ],
+)
+def test_spelling_stays_as_it_is(text: str) -> None:
+    assert visible_controls(text) == text
 
 
 def test_json_stays_the_same_value() -> None:

@@ -219,6 +219,8 @@ def test_a_person_is_asked_and_answers(store: MemoryStore) -> None:
             await asyncio.to_thread(Evaluator(store).resume, run)
         waiting = (await good(client, "list_approvals", group="finance"))["result"]
         assert [each["run"] for each in waiting] == [first, second]
+        refused = await bad(client, "show_approval", id="\u202eoff")
+        assert "\\u202eoff" in refused and "\u202e" not in refused
         shown = await good(client, "show_approval", id=waiting[0]["id"])
         assert shown["given"] == {"amount": 10}
         assert [each["name"] for each in shown["form"]["fields"]] == ["amount", "note"]

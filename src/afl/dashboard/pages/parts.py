@@ -20,6 +20,7 @@ from starlette.types import Scope
 from afl.dashboard.live import events
 from afl.dashboard.rendering import NAVIGATION, THEME_COOKIE, THEMES, ask, fragment, page, page_of_ours
 from afl.fleet.errors import KeyFileError, PrincipalAway, PrincipalFailed
+from afl.kernel.control_characters import visible_formats
 from afl.kernel.error_text import error_text
 from afl.kernel.errors import AgentFlowError, CapabilityError, MissingExtraError, StoreError
 from afl.operations.people.forms import FieldKind, Form
@@ -244,12 +245,16 @@ def text_of(form: Mapping[str, Any], name: str) -> str:
 
 
 def submitted(form: Form, data: Mapping[str, Any]) -> dict[str, str]:
-    """The texts of a typed form by field; a box that is not ticked is false, since browsers do not send it."""
+    """The texts of a typed form by field; a box that is not ticked is false, since browsers do not send it.
+
+    What nobody edited stays as it was, with the characters that the page wrote visibly.
+    """
     texts: dict[str, str] = {}
     for field in form.every_field:
         value = data.get(FIELD + field.name)
         if isinstance(value, str):
-            texts[field.name] = value
+            untouched = value.replace("\r\n", "\n") == visible_formats(field.text)
+            texts[field.name] = field.text if untouched else value
         elif field.kind is FieldKind.BOOLEAN:
             texts[field.name] = "false"
     return texts

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Protocol
 
+from afl.kernel.control_characters import visible_controls
 from afl.kernel.errors import MissingExtraError, SettingError, pip_install
 from afl.kernel.redaction import redact
 
@@ -41,7 +42,9 @@ class Destination:
     def send(self, title: str, body: str, *, is_failure: bool = False) -> bool:
         """Whether it was delivered."""
         kind = "failure" if is_failure else "info"
-        return bool(self.sender.notify(body=body, title=title, notify_type=kind))
+        return bool(
+            self.sender.notify(body=visible_controls(body), title=visible_controls(title), notify_type=kind)
+        )
 
 
 def read_destinations(text: str) -> list[Destination]:
