@@ -6,6 +6,7 @@ import json
 import socket
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import Any
@@ -232,6 +233,19 @@ def test_the_registry_of_servers_has_remote_workers(place: Place) -> None:
     assert listed() == {**running, "liveness": "stopped"}
     place.claim(wait=0, capacity=3)
     assert listed() == running
+
+
+def test_the_registry_counts_what_remote_workers_report(place: Place) -> None:
+    for _ in range(7):
+        place.flow.start(PLAIN)
+    tasks = [place.claim_one() for _ in range(7)]
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda task: place.report(task, "complete", result={"answer": "a"}), tasks[:6]))
+    place.report(tasks[0], "complete", result={"answer": "a"})  # again, since its answer was lost
+    place.report(tasks[6], "fail", message="no")
+    place.claim(wait=0, capacity=3)
+    mine = place.listed()["one"]
+    assert (mine["handled"], mine["not_handled"], mine["capacity"]) == (6, 1, 3)
 
 
 def test_a_worker_that_stops_gives_its_tasks_back(place: Place) -> None:

@@ -9,7 +9,6 @@ The run is continued by whoever evaluates runs, which the report notifies.
 from __future__ import annotations
 
 import threading
-from dataclasses import replace
 from typing import Annotated, Any
 
 from msgspec import Meta
@@ -36,14 +35,13 @@ from afl.operations.work.remote_claims import (
     why_lost,
 )
 from afl.operations.work.remote_polls import end_polls, wait_for_tasks
-from afl.runtime.entities import SYSTEM_PREFIX, ServerDefinition, ServerState, TaskDefinition, TaskState
+from afl.operations.work.remote_registry import count, register, sign_off, stay_registered
+from afl.runtime.entities import SYSTEM_PREFIX, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.policies import MOST_RETRY_AFTER
 
 _MOST_TASKS = 1_000
 _LONGEST_TRACEBACK = 1 << 20
-SERVICE = "http-worker"
-_PING_MS = 10_000
 
 Facets = Annotated[
     list[Name],
@@ -168,11 +166,14 @@ def complete_work(
 
     FencedError (409), and nothing changes, if the task is no longer the worker's. The same report again is accepted.
     """
-    held = held_task(store, task, epoch, owner_of(by, worker), ended="completed")
+    owner = owner_of(by, worker)
+    held = held_task(store, task, epoch, owner, ended="completed")
     if held is None:
         return Reported(task, "completed")
     save_logs(store, held, logs)
-    return remote_reports.complete(store, held, result)
+    told = remote_reports.complete(store, held, result)
+    count(store, owner, held.name, told.state)
+    return told
 
 
 def fail_work(
@@ -205,14 +206,14 @@ def fail_work(
     FencedError (409), and nothing changes, if the task is no longer the worker's. The same report again is accepted.
     """
     owner = owner_of(by, worker)
-    if told := put_back(store, task, epoch, owner):
-        return Reported(task, TaskState.PENDING, told.error, told.retry_ms)
+    if before := put_back(store, task, epoch, owner):
+        return Reported(task, TaskState.PENDING, before.error, before.retry_ms)
     held = held_task(store, task, epoch, owner, ended="failed")
     if held is None:
         return Reported(task, "failed")
     save_logs(store, held, logs)
     raised_at = TracebackText(traceback, location)
-    return remote_reports.fail(
+    told = remote_reports.fail(
         store,
         held,
         message,
@@ -222,6 +223,8 @@ def fail_work(
         retryable=retryable,
         retry_after=retry_after,
     )
+    count(store, owner, held.name, told.state)
+    return told
 
 
 def stop_work(
@@ -250,44 +253,3 @@ def _returned(store: PersistenceAPI, owner: str, claims: list[TaskClaim], *, beg
     for each, task in held:
         save_logs(store, task, each.logs)
     return store.return_tasks([task for _, task in held], begun=begun)
-
-
-def register(
-    store: PersistenceAPI, owner: str, worker: str, facets: list[str], task_list: str, capacity: int
-) -> None:
-    """The worker claims: it is running, and does this. Written when it changes, and every ten seconds."""
-    known, now = store.get_server(owner), store.now()
-    server = ServerDefinition(
-        uuid=owner,
-        server_group="",
-        service_name=SERVICE,
-        server_name=worker,
-        start_time=now,
-        ping_time=now,
-        topics=list(facets),
-        handlers=list(facets),
-        state=ServerState.RUNNING,
-        manager=owner,
-        task_list=task_list,
-        capacity=capacity,
-    )
-    if known is not None and known.state == ServerState.RUNNING:
-        server.start_time = known.start_time
-        if now - known.ping_time < _PING_MS and replace(known, ping_time=now) == server:
-            return
-    store.save_server(server)
-
-
-def stay_registered(store: PersistenceAPI, owner: str) -> None:
-    """The worker sends heartbeats: it lives, also while it has no room for more tasks."""
-    known, now = store.get_server(owner), store.now()
-    if known is not None and now - known.ping_time >= _PING_MS:
-        store.update_server_ping(owner, now)
-
-
-def sign_off(store: PersistenceAPI, owner: str) -> None:
-    """The worker has ended."""
-    known = store.get_server(owner)
-    if known is not None:
-        known.state, known.ping_time = ServerState.SHUTDOWN, store.now()
-        store.save_server(known)
