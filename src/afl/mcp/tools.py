@@ -49,7 +49,7 @@ _OPERATIONS = {
     ),
     **dict.fromkeys(("list_workflows", "show_workflow", "list_flows", "show_flow"), LOOKS),
     **dict.fromkeys(("list_tasks", "list_servers", "list_approvals", "show_approval"), LOOKS),
-    **dict.fromkeys(("list_sessions", "show_session"), LOOKS),
+    **dict.fromkeys(("list_sessions", "show_session", "show_turn", "wait_for_turn"), LOOKS),
     **dict.fromkeys(("list_signals", "compare_runs", "preview_bulk"), LOOKS),
     **dict.fromkeys(("publish_workflows", "continue_step", "retry", "pause_run", "unpause_run"), CHANGES),
     **dict.fromkeys(("cancel_run", "bulk_runs", "reject_approval"), ENDS),
@@ -57,7 +57,11 @@ _OPERATIONS = {
 }
 _NOTES = dict.fromkeys(("answer_approval", "reject_approval"), "\n\nOnly if a person told you to.")
 _LEFT_OUT = {"files"}  # no model writes base64
-_DEFAULTS = {("show_flow", "with_program"): False, ("read_log", "limit"): 200}
+_DEFAULTS = {
+    ("show_flow", "with_program"): False,
+    ("read_log", "limit"): 200,
+    ("wait_for_turn", "timeout"): 30,
+}
 
 Name = Annotated[str, Field(description="What the messages call the source.")]
 Source = Annotated[str, Field(description="The text of a program in AFL.")]

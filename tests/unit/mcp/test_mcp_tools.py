@@ -70,7 +70,7 @@ def test_each_tool_says_what_it_does_and_takes(store: MemoryStore) -> None:
             *("continue_step", "retry", "rerun", "fork", "pause_run", "unpause_run", "cancel_run"),
             *("send_signal", "list_signals", "compare_runs"),
             *("list_tasks", "list_servers"),
-            *("list_sessions", "show_session", "send_to_session"),
+            *("list_sessions", "show_session", "send_to_session", "show_turn", "wait_for_turn"),
             *("list_approvals", "show_approval", "answer_approval", "reject_approval"),
         }
         for each in tools.values():
@@ -346,5 +346,7 @@ def test_sessions_of_agents(store: MemoryStore) -> None:
         assert "has no agent 'guide'" in await bad(
             client, "send_to_session", session="x", text="Hello", agent="guide"
         )
+        assert "has no turn and no agent 'x'" in await bad(client, "show_turn", name="x")
+        assert "has no turn and no agent 'x'" in await bad(client, "wait_for_turn", turn="x", timeout=1)
 
     tell(store, story)
