@@ -102,7 +102,12 @@ def _path(problem: Any) -> str:
 
 
 def schema_problem(schema: Mapping[str, Any], data: Any) -> str | None:
-    """What is wrong with data by a JSON schema; None if nothing is.
+    """What is wrong with data by a JSON schema; None if nothing is."""
+    return "; ".join(schema_problems(schema, data).values()) or None
+
+
+def schema_problems(schema: Mapping[str, Any], data: Any) -> dict[str, str]:
+    """What is wrong with data, by the field at the top where it is; empty for the whole.
 
     Without the package jsonschema only the names at the top are checked: whoever asked for the result checks it again.
     """
@@ -111,9 +116,13 @@ def schema_problem(schema: Mapping[str, Any], data: Any) -> str | None:
         missing = [
             name for name in schema.get("required", ()) if not (isinstance(data, Mapping) and name in data)
         ]
-        return f"it lacks {', '.join(missing)}" if missing else None
-    found = sorted(validator(dict(schema)).iter_errors(data), key=_path)
-    return "; ".join(f"{each.json_path}: {each.message}" for each in found[:5]) or None
+        return {"": f"it lacks {', '.join(missing)}"} if missing else {}
+    found = sorted(validator(dict(schema)).iter_errors(data), key=_path)[:5]
+    texts: dict[str, list[str]] = {}
+    for each in found:
+        field = str(each.path[0]) if each.path else ""
+        texts.setdefault(field, []).append(f"{each.json_path}: {each.message}")
+    return {field: "; ".join(told) for field, told in texts.items()}
 
 
 class _Pydantic:

@@ -161,7 +161,16 @@ class ResultError(
     hint="Correct the handler: it must return what the return clause of its facet says.",
     status=422,
 ):
-    """A result does not match the return clause of its facet; the text says which field."""
+    """A result does not match the return clause of its facet; the text says which field, and so does `field`."""
+
+    field: str = ""
+
+    @classmethod
+    def of(cls, field: str, message: str) -> ResultError:
+        """The error of one return field."""
+        error = cls(message)
+        error.field = field
+        return error
 
 
 @dataclass(eq=False)

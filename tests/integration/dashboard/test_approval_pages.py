@@ -8,6 +8,7 @@ import pytest
 from support.dashboard_pages import MARKUP, Visitors, shown, visitors
 
 from afl.operations.people import approvals
+from afl.operations.people.forms import FormError
 from afl.runtime.entities import TaskState
 from afl.runtime.persistence import TaskFilter
 
@@ -115,6 +116,10 @@ def test_a_value_that_only_its_type_refuses_is_said(house: Visitors) -> None:
     answer = house.operator.send(f"/approvals/{id}/answer", **{"field.counts": '["many"]'})
     assert answer.status_code == 422
     assert "Count: return field 'counts'[0]: expected Long, got String 'many'" in shown(answer.text)
+    assert 'aria-invalid="true" aria-describedby="field-counts-note"' in answer.text
+    with pytest.raises(FormError) as refused:
+        approvals.answer(house.store, id, {"counts": "many"})
+    assert list(refused.value.problems) == ["counts"]
     assert house.store.find_tasks(TaskFilter(name="Count"))[0].state == TaskState.PENDING
 
 

@@ -11,6 +11,7 @@ from support.dashboard_pages import MARKUP, Visitors, shown, visitors
 from afl.models import ScriptedModel
 from afl.models.scripted import calls
 from afl.operations.people import approvals
+from afl.operations.people.forms import FormError
 from afl.turns import open_agents, tool
 
 
@@ -43,6 +44,9 @@ def test_a_call_is_shown_edited_and_answered_once(house: Visitors) -> None:
     page = house.operator.open(path)
     assert "Pay somebody." in shown(page) and MARKUP in shown(page)
     assert 'name="field.cents" value="700"' in page and f"/turns/{question.turn}" in page
+    with pytest.raises(FormError) as refused:
+        approvals.answer(house.store, question.id, {"cents": "many"})
+    assert list(refused.value.problems) == ["cents"]
     told = house.operator.act(f"{path}/answer", **{"field.to": "Ada", "field.cents": "5"})
     assert (told.kind, told.text) == ("good", "Approved: clerk asks to call pay.")
     again = house.operator.act(f"{path}/reject", feedback="no")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 from starlette.testclient import TestClient
-from support.dashboard_pages import MARKUP, Visitors, visitors
+from support.dashboard_pages import MARKUP, Visitors, shown, visitors
 from support.dashboards import API
 
 from afl.operations.run.signaling import list_signals, send_signal
@@ -22,6 +22,12 @@ SOURCE = """namespace shop {
         p = Paid(order = $.order)
         yield Order(amount = p.amount)
     }
+}
+"""
+COUNTS = """event facet Counted() => (counts: [Long], note: String) with Signal("counted")
+workflow Count() => (note: String) andThen {
+    c = Counted()
+    yield Count(note = c.note)
 }
 """
 VALUE = {"amount": 2.5, "note": "x", "full": True}
@@ -77,6 +83,16 @@ def test_what_does_not_fit_is_said_and_nothing_is_stored(house: Visitors) -> Non
     assert answer.status_code == 422
     assert "write a number" in answer.text and "Nothing was sent" in answer.text
     assert list_signals(house.store, run_of(house)).kept == []
+
+
+def test_what_only_its_type_refuses_stays_in_the_form(house: Visitors) -> None:
+    run = house.run(COUNTS)
+    fields = {"name": "counted", "id": "x", "field.counts": '["a"]', "field.note": "kept"}
+    answer = house.operator.send(f"/runs/{run}/signals", **fields)
+    assert answer.status_code == 422
+    assert "return field 'counts'[0]: expected Long, got String 'a'" in shown(answer.text)
+    assert ">kept</textarea>" in answer.text and "[&#34;a&#34;]</textarea>" in answer.text
+    assert list_signals(house.store, run).kept == []
 
 
 def test_what_is_kept_is_listed_and_a_viewer_only_looks(house: Visitors) -> None:

@@ -16,6 +16,7 @@ from afl.kernel.ids import sortable_id
 from afl.operations.people.forms import Form, FormError, parse
 from afl.operations.run import signaling
 from afl.operations.work.task_queue import show_task
+from afl.runtime.signals import SignalRefused
 
 
 async def signals(request: Request) -> Response:
@@ -58,9 +59,10 @@ async def deliver(request: Request) -> Response:
     try:
         values = parse(form, texts)
         done = await ask(request, signaling.send_signal, run, name, values, id=text_of(data, "id"))
-    except FormError as error:
+    except (FormError, SignalRefused) as error:
         found = await ask(request, signaling.list_signals, run)
-        return await _page(request, found, name, form, texts, error.problems)
+        problems = error.problems if isinstance(error, FormError) else {"": str(error)}
+        return await _page(request, found, name, form, texts, problems)
     except AccessError:
         raise
     except AgentFlowError as error:

@@ -187,7 +187,9 @@ def checked_values(questions: Questions, task: TaskDefinition, given: Mapping[st
     try:
         return check_result(program, task.name, filled)
     except ResultError as error:
-        raise FormError(str(error), {"": str(error)}) from error  # nobody's step fails by a slip of the pen
+        raise FormError(
+            str(error), {error.field: str(error)}
+        ) from error  # nobody's step fails by a slip of the pen
 
 
 def reject(

@@ -11,7 +11,7 @@ from afl.kernel.clock import wall_ms
 from afl.kernel.database import Database, Transaction
 from afl.kernel.database.migration import is_made
 from afl.kernel.notify import open_notifier
-from afl.models.result_type import schema_problem
+from afl.models.result_type import schema_problems
 from afl.operations.people.form_fields import FieldKind, Form, FormError, FormField
 from afl.operations.people.form_values import complete
 from afl.operations.people.questions import Approval, closed
@@ -189,7 +189,7 @@ def checked_arguments(call: ToolApproval, given: Mapping[str, Any]) -> dict[str,
     values = complete(call_form(call), given)
     kept = {name: value for name, value in call.arguments.items() if name not in given}
     arguments = {**values, **kept, **{name: values[name] for name in given if name in values}}
-    problem = schema_problem(call.parameters, arguments)
-    if problem:
-        raise FormError(f"{call.tool_name}: {problem}", {"": problem})
+    problems = schema_problems(call.parameters, arguments)
+    if problems:
+        raise FormError(f"{call.tool_name}: {'; '.join(problems.values())}", problems)
     return arguments

@@ -50,7 +50,7 @@ def _declared_values(
     for name, value in values.items():
         problem = misfit(value, declared[name].type, program.schemas, f"return field '{name}'")
         if problem:
-            raise ResultError(f"{called.name}: {problem}")
+            raise ResultError.of(name, f"{called.name}: {problem}")
     missing = [name for name, field in declared.items() if name not in values and field.default is None]
     if missing:
         raise ResultError(f"{called.name}: the result lacks {', '.join(missing)}")
