@@ -95,6 +95,10 @@ def test_server_sent_events_go_on_after_the_last_one(server: tuple[str, str]) ->
                     seen.append(event)
                     if event["event"] == "text":
                         model.go_on()
+            over = await http.get(path, params={"after": seen[-1]["id"]}, headers=accept)
+            assert (over.status_code, over.text) == (204, "")  # upon which a browser stops to connect again
+            last = await http.get(path, params={"after": seen[-2]["id"]}, headers=accept)
+            assert (last.status_code, last.text.count("event: ")) == (200, 1)
             wrong = await http.get(path, headers={**accept, "Last-Event-ID": "x"})
             assert (wrong.status_code, "not the position" in wrong.text) == (422, True)
             page = (await http.get(path, params={"after": seen[-2]["id"]})).json()

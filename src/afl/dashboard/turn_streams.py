@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from afl.dashboard.streams import EventStream, StreamLimit, user_of
 from afl.kernel.settings import Settings
@@ -55,13 +56,19 @@ def streams_of(request: Request) -> TurnStreams:
     return found
 
 
-async def stream_turn(request: Request, name: str, after: str) -> EventStream:
-    """The events of a turn after a position; each event's id is its position."""
+async def stream_turn(request: Request, name: str, after: str) -> Response:
+    """The events of a turn after a position; each event's id is its position.
+
+    204 after the last one: a browser connects again whenever a stream ends, until it is told so.
+    """
     streams = streams_of(request)
     streams.limit.check(user_of(request))
-    turn = await streams.find(name)
-    source = (await streams.agents()).events(turn, after=after)
-    return EventStream(request, sent(source, AgentEvent.as_sse), streams.limit)
+    turn, agents = await streams.find(name), await streams.agents()
+    if after:
+        page = await _page(agents, turn, EventPosition.of(after), 1)
+        if page.over and page.is_empty:
+            return Response(status_code=204)
+    return EventStream(request, sent(agents.events(turn, after=after), AgentEvent.as_sse), streams.limit)
 
 
 async def stream_words(request: Request, name: str) -> EventStream:
@@ -69,11 +76,15 @@ async def stream_words(request: Request, name: str) -> EventStream:
     streams = streams_of(request)
     streams.limit.check(user_of(request))
     turn, agents = await streams.find(name), await streams.agents()
-    page = await agents.engine.database.run(
-        "read", lambda tx: read_turn_page(tx, turn.project_id, turn.agent_turn_id, EventPosition(), _MOST)
-    )
+    page = await _page(agents, turn, EventPosition(), _MOST)
     after = request.headers.get("Last-Event-ID") or _step_under_way(page)
     return EventStream(request, sent(agents.events(turn, after=after), _words), streams.limit)
+
+
+async def _page(agents: Agents, turn: TurnRef, after: EventPosition, limit: int) -> AgentEventPage:
+    return await agents.engine.database.run(
+        "read", lambda tx: read_turn_page(tx, turn.project_id, turn.agent_turn_id, after, limit)
+    )
 
 
 def _step_under_way(page: AgentEventPage) -> str:
