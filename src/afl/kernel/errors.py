@@ -3,6 +3,7 @@
 AgentFlowError
 ├── InputError            what the caller gave is wrong; nothing was stored
 │   ├── NotFoundError     there is nothing of that name
+│   ├── StateError        what it names is not in a state in which that can be done
 │   ├── SettingError      a setting or environment variable has a bad value
 │   ├── PayloadError      a value is too large, or is not plain JSON data
 │   ├── GraphError        dependencies that form a cycle, or name a node that does not exist
@@ -75,6 +76,10 @@ class InputError(AgentFlowError, ValueError, hint="Correct the input; nothing wa
 
 class NotFoundError(InputError, hint="Look up the name in the list that the text mentions.", status=404):
     """There is nothing with that name or id."""
+
+
+class StateError(InputError, hint="Look at its state, which the text says; nothing was stored.", status=409):
+    """It is not in a state in which that can be done."""
 
 
 class SettingError(

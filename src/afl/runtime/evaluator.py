@@ -10,7 +10,7 @@ from typing import Any, Protocol
 from afl.kernel import crashpoint
 from afl.kernel.bounds import check_name, check_tags
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import CorruptRow, HeldError, InputError
+from afl.kernel.errors import CorruptRow, HeldError, InputError, StateError
 from afl.kernel.ids import sortable_id
 from afl.runtime.entities import RunDefinition, RunnerState, TaskDefinition
 from afl.runtime.errors import StepFailure
@@ -366,7 +366,7 @@ class Evaluator:
         if step.state == StepState.EVENT_TRANSMIT:
             return step
         if step.state in _BEFORE_TRANSMIT or self.persistence.get_task_by_step(step_id) is None:
-            raise InputError(f"Step {step_id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
+            raise StateError(f"Step {step_id} is at {step.state}, expected {StepState.EVENT_TRANSMIT}")
         return None
 
     def _unclaimed(self, step_id: StepId) -> TaskDefinition | None:

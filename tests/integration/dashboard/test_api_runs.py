@@ -51,6 +51,9 @@ def test_a_run_from_its_source_to_its_end(client: TestClient) -> None:
     end = client.get(f"{API}/runs/{run}/wait", params={"timeout": 5}).json()
     assert (end["state"], end["outputs"]) == ("completed", {"answer": "so"})
     assert client.get(f"{API}/runs/-").json()["line"]["run"] == run
+    for path, body in (("retry", {"name": run}), ("continue", {"step": f"{run}/asked", "result": {}})):
+        late = client.post(f"{API}/{path}", json=body)
+        assert (late.status_code, late.json()["error"]["code"]) == (409, "state-error")
 
 
 def test_a_result_that_does_not_fit_is_refused_and_the_step_still_waits(client: TestClient) -> None:

@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 import pytest
 from support.dashboard_pages import MARKUP, Visitors, visitors
+from support.dashboards import API
 
 from afl.models import ScriptedModel
 from afl.operations.turn import turns
@@ -57,6 +58,8 @@ def test_a_session_goes_on_is_forked_and_deleted(house: Visitors, turn: str) -> 
     assert operator.act(PLACE, action="fork", after="nothing").kind == "bad"
     assert operator.act(told.url, text=" ").text == "There was no text to send."
     assert operator.act(told.url, text="go on").text == "Sent."
+    busy = operator.client.delete(f"{API}{told.url}")
+    assert (busy.status_code, busy.json()["error"]["code"]) == (409, "state-error")
     assert "go on" in house.viewer.read(told.url)
     assert "is not over" in operator.act(told.url, action="delete").text
     assert operator.act(PLACE, action="delete").text == f"Session {NAME} is deleted."

@@ -25,7 +25,7 @@ from afl.fleet.requests import (
 from afl.fleet.settings import FleetSettings, load_fleet_settings, missing_dotenv
 from afl.fleet.workflow import Workflow
 from afl.fleet.workflow_json import from_data
-from afl.kernel.errors import InputError, NotFoundError
+from afl.kernel.errors import InputError, NotFoundError, StateError
 from afl.kernel.ids import sortable_id
 from afl.operations.fleet.fleet_dag import RunStanding, standing
 from afl.operations.parameters import Limit, about
@@ -160,7 +160,7 @@ def cancel(
     found = find_run(client, run_id)
     run = show_run(client, found).run
     if run.status.is_final:
-        raise InputError(f"run {found} is {run.status.value} already; there is nothing to cancel")
+        raise StateError(f"run {found} is {run.status.value} already; there is nothing to cancel")
     return client.call(CancelRun(found, reason.replace("\x01", " ")), retry=True)
 
 

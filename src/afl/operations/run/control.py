@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from afl.kernel import telemetry
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import CapabilityError, InputError
+from afl.kernel.errors import CapabilityError, InputError, StateError
 from afl.operations.parameters import Dollars, Milliseconds, Run, Tokens, about
 from afl.operations.reason import subjects
 from afl.operations.reason.subjects import StepPlace
@@ -121,7 +121,7 @@ def retry(
 
 def _begun(place: StepPlace) -> StepId:
     if place.step is None:
-        raise InputError(f"nothing to retry: step {place.id} has not started")
+        raise StateError(f"nothing to retry: step {place.id} has not started")
     return place.id
 
 
@@ -137,7 +137,7 @@ def continue_step(
     waiting, run = place.step, place.run.workflow_id
     if waiting is None or waiting.state != StepState.EVENT_TRANSMIT:
         state = "has not started" if waiting is None else f"is at {waiting.state}"
-        raise InputError(f"step {place.id} {state}; it does not wait for a result")
+        raise StateError(f"step {place.id} {state}; it does not wait for a result")
     evaluator = Evaluator(store)
     given = dict(result) if result is not None else None
     check_result(evaluator.programs.of_run(WorkflowId(run)), waiting.facet_name, given)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from afl.kernel.clock import wall_ms
-from afl.kernel.errors import InputError
+from afl.kernel.errors import StateError
 from afl.runtime.entities import RunDefinition, RunnerState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
@@ -29,7 +29,7 @@ _MOST_CHILDREN = 10_000
 def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId | None) -> int:
     """Let what failed in a run be tried again: all of it, or what failed in one step. How many steps."""
     if run.state not in _RETRIED:
-        raise InputError(
+        raise StateError(
             f"run {run.workflow_id} is {run.state}; only a failed or canceled run can be retried"
         )
     workflow_id = WorkflowId(run.workflow_id)
@@ -40,7 +40,7 @@ def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId |
     stopped = run.state == RunnerState.CANCELED and step_id is None and open_ones
     tried = reopen(steps, changes, step_id or workflow_id, forked_at=_forked_at(run))
     if not tried and not stopped:
-        raise InputError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
+        raise StateError(f"no failed step in {step_id or workflow_id}; there is nothing to retry")
     _retry_children(persistence, run, changes)
     if run.parent_step:
         changes.created_runs.append(replace(run, parent_told=0))  # its parent may take it up again
@@ -57,7 +57,7 @@ def _retry_children(persistence: PersistenceAPI, run: RunDefinition, changes: It
     children = persistence.get_children(run.workflow_id, states=_RETRIED, limit=_MOST_CHILDREN)
     newest = {child.parent_step: child for child in reversed(children)}
     for step_id in changes.changed_ids & newest.keys():
-        with suppress(InputError):
+        with suppress(StateError):
             retry_run(persistence, newest[step_id], None)
 
 

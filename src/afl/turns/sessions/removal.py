@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from afl.kernel.database import Transaction
-from afl.kernel.errors import InputError
+from afl.kernel.errors import StateError
 from afl.turns.orchestration.memory import forget
 from afl.turns.sessions.records import Q, SessionRow, get_session
 from afl.turns.store.blobs import cards_removed
 
 
-class NotPublished(InputError):
+class NotPublished(StateError):
     """The end of a turn is not published yet; a running worker does that within moments."""
 
 
@@ -25,7 +25,7 @@ class Removed:
 
 
 def remove(tx: Transaction, project: str, session_id: str) -> Removed:
-    """Delete a session. InputError while one of its turns is not over, or its end not published.
+    """Delete a session. StateError while one of its turns is not over, or its end not published.
 
     Turns that its turns asked other agents for stay, as turns of those.
     """
@@ -33,7 +33,7 @@ def remove(tx: Transaction, project: str, session_id: str) -> Removed:
     session = get_session(tx, project, session_id)
     open_ = tx.one(Q.unfinished, project=project, actor=session.actor_id)
     if open_ is not None:
-        raise InputError(
+        raise StateError(
             f"turn {open_['agent_turn_id']} of session {session_id!r} is not over; stop it first"
         )
     own = tx.all(Q.only_here, project=project, session=session_id)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
-from afl.kernel.errors import InputError
+from afl.kernel.errors import InputError, StateError
 from afl.kernel.ids import random_id
 from afl.turns.budgets.limits import read_limits
 from afl.turns.bus import outbox
@@ -123,5 +123,5 @@ def fork_after(tx: Transaction, project: str, origin: str, turn: str, session_id
         raise InputError(f"session {origin!r} has {many} {turn!r}; `afl turns session {origin}` shows them")
     last = found[-1]
     if outbox.task_of_turn(tx, project, last.agent_turn_id) is None:
-        raise InputError(f"turn {last.agent_turn_id} is not over; fork after an earlier one, or wait")
+        raise StateError(f"turn {last.agent_turn_id} is not over; fork after an earlier one, or wait")
     return records.fork(tx, project, session_id or f"session_{random_id()}", origin, last.position)
