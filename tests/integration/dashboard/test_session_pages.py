@@ -48,6 +48,10 @@ def test_a_session_is_a_transcript(house: Visitors, turn: str) -> None:
     assert "Delete" not in page and "Fork" not in page
     assert f"hello {MARKUP}" in house.viewer.read(f"{PLACE}?fragment=transcript")
     assert f'href="{PLACE}"' in house.viewer.open(f"/turns/{turn}")
+    (listed,) = house.viewer.client.get(f"{API}/turns").json()
+    assert house.viewer.client.get(f"{API}/turns/{turn}").json()["turn"] == listed
+    assert house.viewer.client.get(f"{API}{PLACE}").json()["turns"][0]["turn"] == listed
+    assert listed["asked"] == f"hello {MARKUP}"
     assert "no session 'nobody'" in house.viewer.read("/sessions/nobody", 404)
 
 

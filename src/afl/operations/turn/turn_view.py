@@ -25,7 +25,7 @@ from afl.turns.store import inbox
 from afl.turns.store.edges import Edge
 from afl.turns.store.heads import read_waiting
 from afl.turns.store.steps import Step
-from afl.turns.store.turn_queries import edges_about, turn_in_detail
+from afl.turns.store.turn_queries import edges_about, instruction_of, turn_in_detail
 from afl.turns.tools.answering import AUTHOR as APPROVALS
 
 
@@ -151,7 +151,7 @@ def view(tx: Transaction, project: str, turn_id: str, now: int = 0) -> TurnView:
     output = (head.output_box_id if head else glance.told.get("output_box_id")) or ""
     context = row.payload.get("context_box_id") or ""
     return TurnView(
-        TurnLine.of(glance),
+        TurnLine.of(glance, instruction_of(tx, glance, project)),
         row.context_headers.get(names.PARENT_AGENT, ""),
         row.context_headers.get(names.PARENT_TURN, ""),
         context_of_row(row).recursion_depth,

@@ -67,7 +67,7 @@ class TurnLine:
     ended: int | None
     error: str
     error_code: str
-    asked: str = ""  # the beginning of what it was asked, in lists
+    asked: str = ""  # the beginning of what it was asked
 
     @classmethod
     def of(cls, row: TurnRow, asked: str = "") -> TurnLine:
