@@ -15,8 +15,10 @@ import uvicorn
 from anyio import run, to_thread
 from mcp.server.context import ServerRequestContext
 from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.transport_security import TransportSecuritySettings
-from mcp.types import ListResourcesResult, PaginatedRequestParams
+from mcp.types import CallToolResult, InputRequiredResult, ListResourcesResult, PaginatedRequestParams
+from pydantic import ValidationError
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -48,22 +50,44 @@ Start one with `run` (a source in AFL, or the name of a workflow that `list_work
 `validate` finds mistakes in a source before it runs. Steps that wait for a person are in `list_approvals`; answer them
 only with what a person decided. Ids may be shortened to a beginning that only one thing has."""
 
+_MOST_PROBLEMS = 20
+
 
 class _Server(MCPServer[Any]):
-    """Lists the resources of the store, which are others for every store and at every moment.
+    """Lists the resources of the store, and words the refusals of tools as the rest of AgentFlow does.
 
-    What the package lists by itself are those whose address was known when the server was made.
+    What the package lists by itself are resources whose address was known when the server was made.
     """
 
     def __init__(self, client: RequestClient, **about: Any) -> None:
         super().__init__("agentflow", **about)
         self._asker = client
 
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        try:
+            return await super().call_tool(name, arguments, context)
+        except UnexpectedToolError:
+            raise
+        except ToolError as error:  # the package writes the name of the tool before what was said
+            raise ToolError(_refusal(error)) from error.__cause__
+
     async def _handle_list_resources(
         self, ctx: ServerRequestContext[Any], params: PaginatedRequestParams | None
     ) -> ListResourcesResult:
         context: Context[Any, Any] = Context(request_context=ctx, mcp_server=self)
         return ListResourcesResult(resources=await listed(context, self._asker))
+
+
+def _refusal(error: ToolError) -> str:
+    cause = error.__cause__
+    if isinstance(cause, ValidationError):
+        problems = cause.errors(include_url=False, include_context=False, include_input=False)[
+            :_MOST_PROBLEMS
+        ]
+        return "\n".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in problems)
+    return str(cause or error)
 
 
 def make_server(clients: ClientProvider) -> MCPServer[Any]:
