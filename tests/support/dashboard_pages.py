@@ -44,6 +44,7 @@ class Visitor:
 
     def __init__(self, client: TestClient) -> None:
         self.client = client
+        client.headers["Accept"] = "text/html,*/*;q=0.8"
 
     def open(self, path: str, status: int = 200) -> str:
         """The HTML of a page. Markup that came from data must not be in it as markup."""

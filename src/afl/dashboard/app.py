@@ -17,13 +17,12 @@ from starlette.routing import BaseRoute, Route
 
 from afl import __version__
 from afl.dashboard import login
-from afl.dashboard.api import requests
 from afl.dashboard.api.chat_completions import chat_routes
-from afl.dashboard.api.requests import is_api
+from afl.dashboard.api.requests import problem_of_http, reads_pages
 from afl.dashboard.api.routes import api_routes
 from afl.dashboard.authentication import Authentication
 from afl.dashboard.live import Hub
-from afl.dashboard.middleware import METRICS, Defects, Headers, PayloadLimit
+from afl.dashboard.middleware import METRICS, Defects, Headers, PayloadLimit, answer, refuse
 from afl.dashboard.rendering import ThreadLimits, page
 from afl.dashboard.sessions import Sessions
 from afl.dashboard.streams import line_stream_limit, live_page_limit
@@ -108,15 +107,15 @@ async def _metrics(request: Request) -> Response:
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, AgentFlowError)
-    if is_api(request.scope["path"]):
-        return requests.refused(error)
+    if not reads_pages(request):
+        return refuse(request, error)
     return await page(request, "error.html", status=error.status, problem=problem_of(error))
 
 
 async def _refused_by_http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    if is_api(request.scope["path"]):
-        return requests.refused_by_http(error)
+    if not reads_pages(request):
+        return answer(request, problem_of_http(error), error.status_code, error.headers)
     problem = Problem("", str(error.detail))
     response = await page(request, "error.html", status=error.status_code, problem=problem)
     response.headers.update(error.headers or {})

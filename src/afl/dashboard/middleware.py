@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from afl import __version__
 from afl.client.http_client import VERSION_HEADER
-from afl.dashboard.api.requests import headers_of, is_api, refusal
+from afl.dashboard.api.requests import headers_of, reads_pages, refusal
 from afl.dashboard.rendering import ENVIRONMENT, theme_of
 from afl.kernel.errors import AgentFlowError
 from afl.operations.problems import Problem, RequestTooLarge, ServerAway, ServerDefect, problem_of
@@ -38,7 +38,7 @@ def answer(
     """A problem as a page for browsers, as text for scrapers, as JSON for programs."""
     if request.scope["path"] == METRICS:
         return PlainTextResponse(f"{problem.message}\n", status, headers)
-    if is_api(request.scope["path"]) or "text/html" not in request.headers.get("Accept", ""):
+    if not reads_pages(request):
         return refusal(problem, status, dict(headers or {}))
     template = ENVIRONMENT.get_template("broken.html")
     back = urlsplit(request.headers.get("Referer", "")).path or "/runs"

@@ -40,7 +40,8 @@ def test_a_source_that_would_keep_the_compiler_busy_is_not_taken(store_url: str)
     with client_of(with_users(store_url), Role.VIEWER) as client:
         for path in ("compile", "forms"):
             assert client.post(f"{API}/{path}", json={"source": source}).status_code == 422
-        answer = client.post("/start/source", data={"source": source})
+        page = {"Accept": "text/html"}
+        answer = client.post("/start/source", data={"source": source}, headers=page)
         assert answer.status_code in (400, 422) and "Not possible" in answer.text
 
 

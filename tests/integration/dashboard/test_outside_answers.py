@@ -57,6 +57,23 @@ def test_a_defect_is_a_page_like_the_others(
     assert "GET /runs failed" in caplog.text
 
 
+@pytest.mark.parametrize("path", ["/health", "/runs/nope", "/nowhere"])
+def test_a_refusal_is_a_page_for_browsers_alone(client: TestClient, path: str) -> None:
+    method = "PUT" if path == "/health" else "GET"
+    status = 405 if path == "/health" else 404
+    told = client.request(method, path)
+    assert (told.status_code, told.headers["Content-Type"]) == (status, "application/json")
+    assert told.json()["error"]["message"]
+    page = client.request(method, path, headers=BROWSER)
+    assert (page.status_code, page.headers["Content-Type"]) == (status, "text/html; charset=utf-8")
+
+
+def test_a_refusal_of_the_metrics_is_text(client: TestClient) -> None:
+    told = client.put("/metrics")
+    assert (told.status_code, told.text) == (405, "Method Not Allowed\n")
+    assert set(told.headers["Allow"].split(", ")) == {"GET", "HEAD"}
+
+
 def test_a_defect_of_the_api_is_json(client: TestClient, failing: list[Exception]) -> None:
     for headers in ({}, BROWSER):
         answer = client.get(f"{API}/runs", headers=headers)

@@ -17,11 +17,11 @@ from starlette.responses import Response
 from afl.client.http_client import KEY_HEADER
 from afl.kernel import codec
 from afl.kernel.bounds import reason
-from afl.kernel.errors import AgentFlowError, InputError
+from afl.kernel.errors import InputError
 from afl.operations import serialization
 from afl.operations.catalog import API, NOTHING
 from afl.operations.operation import Operation
-from afl.operations.problems import Problem, Refusal, RequestError, problem_of
+from afl.operations.problems import Problem, Refusal, RequestError
 
 DOCS = f"{API}/docs"
 CHAT = "/v1/"
@@ -32,6 +32,11 @@ _WORDS = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}
 def is_api(path: str) -> bool:
     """Whether programs ask there, and get JSON; the page for people is none of it."""
     return (path == API or path.startswith((f"{API}/", CHAT))) and path != DOCS
+
+
+def reads_pages(request: Request) -> bool:
+    """Whether an error is told as a page: programs get JSON, whatever they ask for."""
+    return not is_api(request.scope["path"]) and "text/html" in request.headers.get("Accept", "")
 
 
 def success(result: object) -> Response:
@@ -52,17 +57,10 @@ def headers_of(status: int) -> dict[str, str]:
     return dict(_HEADERS.get(status, {}))
 
 
-def refused(error: AgentFlowError) -> Response:
-    """The response of an AgentFlowError."""
-    return refusal(problem_of(error), error.status, headers_of(error.status))
-
-
-def refused_by_http(error: HTTPException) -> Response:
+def problem_of_http(error: HTTPException) -> Problem:
     """An error of the router."""
     code = _WORDS.get(error.status_code, f"http-{error.status_code}")
-    headers = dict(error.headers) if error.headers else None
-    hint = "/api/v1/openapi.json lists what there is."
-    return refusal(Problem(code, str(error.detail), hint), error.status_code, headers)
+    return Problem(code, str(error.detail), "/api/v1/openapi.json lists what there is.")
 
 
 LONGEST_KEY = 200
