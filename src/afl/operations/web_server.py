@@ -53,6 +53,10 @@ class _Protocol(H11Protocol):
         self._stop_watching()
         super().connection_lost(exc)
 
+    def _should_upgrade(self) -> bool:
+        """No: it is answered as an ordinary request, without a warning that something would have to be installed."""
+        return False
+
     def _watch_header(self) -> None:
         if self.conn.their_state is not h11.IDLE:
             self._stop_watching()

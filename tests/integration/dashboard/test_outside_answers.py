@@ -89,6 +89,15 @@ def test_who_sent_much_hears_of_the_defect(store_url: str, failing: list[Excepti
     check_page(answer, 500, "Something broke")
 
 
+def test_a_request_for_a_websocket_is_answered_without_a_warning(
+    store_url: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    upgrade = {"Connection": "Upgrade", "Upgrade": "websocket"}
+    with served(settings_for(store_url)) as address, httpx2.Client() as client:
+        assert client.get(f"{address}/health", headers=upgrade).json()["status"] == "ok"
+    assert "WebSocket" not in capfd.readouterr().err
+
+
 def test_a_store_that_is_away_is_a_page_too(client: TestClient, failing: list[Exception]) -> None:
     """The numbers beside the navigation come from the store, so a page with a navigation could not say it."""
     failing.append(StoreUnavailable("postgresql://afl:s3cret@db/afl does not answer"))
