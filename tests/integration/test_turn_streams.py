@@ -245,6 +245,9 @@ def test_refusals_and_failures_as_the_client_knows_them(empty_sqlite_url: str) -
             for wrong in (
                 {"n": 2},
                 {"messages": []},
+                {"messages": [{"role": "system", "content": "Be brief."}]},
+                {"messages": [{"role": "user", "content": " "}]},
+                {"messages": [{"role": "user", "content": []}]},
                 {"messages": [{"role": "assistant", "content": "so"}]},
                 {"messages": [{"role": "tool", "content": "5", "tool_call_id": "x"}]},
                 {
@@ -261,6 +264,13 @@ def test_refusals_and_failures_as_the_client_knows_them(empty_sqlite_url: str) -
                 with pytest.raises(openai.APIStatusError) as refused:
                     await client.chat.completions.create(**{**question, **wrong})
                 assert refused.value.status_code == 422
+            async with http_client(url, Role.OPERATOR) as plain:
+                sent = await plain.post(
+                    "/v1/chat/completions",
+                    content=json.dumps(question),
+                    headers={"Content-Type": "text/plain"},
+                )
+                assert sent.status_code == 422 and "the body is text/plain" in sent.text
             assert len(model.requests) == 2
         async with openai_client(url, Role.VIEWER) as viewer:
             with pytest.raises(openai.PermissionDeniedError):

@@ -20,7 +20,7 @@ from starlette.routing import BaseRoute, Route
 
 from afl.client.store_client import StoreClient
 from afl.dashboard.api.chat_parts import ChatPart, part_of
-from afl.dashboard.api.requests import CHAT, read_key
+from afl.dashboard.api.requests import CHAT, read_body, read_key
 from afl.dashboard.streams import EventStream, user_of
 from afl.dashboard.turn_streams import TurnStreams, sent, streams_of
 from afl.kernel import codec
@@ -92,7 +92,7 @@ class ChatRequest(msgspec.Struct):
 
 async def complete_chat(request: Request) -> Response:
     """`POST /v1/chat/completions`: the answer of an agent, at once or as it comes."""
-    wanted = _read(await request.body())
+    wanted = _read(await read_body(request))
     messages = [_said(each) for each in wanted.messages]
     streams, user, client = streams_of(request), user_of(request), _client(request)
     streams.limit.check(user)

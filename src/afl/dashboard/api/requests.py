@@ -71,7 +71,7 @@ async def read_arguments(operation: Operation, request: Request) -> dict[str, An
     given = {name: "" if value == NOTHING else value for name, value in request.path_params.items()}
     found = _converted(operation, given, strict=False)
     if operation.has_body:
-        found |= _converted(operation, await _body(operation, request), strict=True)
+        found |= _converted(operation, await _body(request), strict=True)
     else:
         found |= _converted(operation, _query(operation, request), strict=False)
     if operation.key and (key := read_key(request)):
@@ -123,13 +123,19 @@ def _query(operation: Operation, request: Request) -> dict[str, Any]:
     return given
 
 
-async def _body(operation: Operation, request: Request) -> Mapping[str, Any]:
+async def read_body(request: Request) -> bytes:
+    """The body, which is JSON if there is one: a page of another site cannot send that kind unasked."""
     data = await request.body()
+    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+    if data and kind != _JSON:
+        raise RequestError(f"the body is {kind or 'of no kind'}; expected {_JSON}")
+    return data
+
+
+async def _body(request: Request) -> Mapping[str, Any]:
+    data = await read_body(request)
     if not data:
         return {}
-    kind = request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
-    if kind != _JSON:
-        raise RequestError(f"the body is {kind or 'of no kind'}; expected {_JSON}")
     try:
         found = codec.read(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

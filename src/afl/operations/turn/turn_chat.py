@@ -23,6 +23,7 @@ from afl.turns.statuses import BoxKind, CardType
 from afl.turns.store.steps import read_steps
 
 ASSISTANT = "assistant"
+_USER = "user"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +56,10 @@ def chat(
     correlation: str | None = None,
 ) -> TurnRef:
     """Ask an agent for a turn with the last message; it reads the others before it."""
-    if not messages or messages[-1].role == ASSISTANT:
+    if not any(each.role == _USER for each in messages) or messages[-1].role == ASSISTANT:
         raise InputError("the last message must be one of the user")
+    if not messages[-1].text.strip() and not messages[-1].parts:
+        raise InputError("the last message is empty")
     wanted = None if result is None else result_type(result)
 
     async def work(agents: Agents) -> TurnRef:
