@@ -154,6 +154,12 @@ def test_long_names_of_workflows_and_steps_fit_a_phone(page: Page, live: LiveSys
         live.do(lambda n=n: submit_source(live.store, source, name, {"n": n})).run for n in (0, 1)
     )
     live.until(failed, "failed")
+    page.set_viewport_size({"width": 1280, "height": 844})
+    page.goto("/runs")
+    tops = page.locator(".filters > :is(input, select, button)").evaluate_all(
+        "all => all.map((each) => each.offsetTop)"
+    )
+    assert max(tops) - min(tops) < 10  # one line
     page.set_viewport_size({"width": 390, "height": 844})
     for address in (
         "/overview",
