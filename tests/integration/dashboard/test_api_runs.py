@@ -178,6 +178,7 @@ def test_markup_comes_back_as_the_data_it_is(client: TestClient) -> None:
         ("GET", "/runs?limit=0", None, 422, "request-error"),
         ("GET", "/runs?limit=many", None, 422, "request-error"),
         ("GET", "/runs?nope=1", None, 422, "request-error"),
+        ("GET", "/runs?state=failed&state=completed", None, 422, "request-error"),
         ("POST", "/runs", {}, 422, "request-error"),
         ("POST", "/runs", [], 422, "request-error"),
         ("POST", "/runs", {"source": 7}, 422, "request-error"),

@@ -119,6 +119,8 @@ def _query(operation: Operation, request: Request) -> dict[str, Any]:
     for name in request.query_params:
         several = is_list(operation.hints.get(name))
         values = request.query_params.getlist(name)
+        if len(values) > 1 and not several:
+            raise RequestError(f"{name} is given {len(values)} times; it takes one value")
         given[name] = values if several else values[-1]
     return given
 
