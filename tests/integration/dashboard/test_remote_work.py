@@ -246,6 +246,10 @@ def test_the_registry_counts_what_remote_workers_report(place: Place) -> None:
     place.claim(wait=0, capacity=3)
     mine = place.listed()["one"]
     assert (mine["handled"], mine["not_handled"], mine["capacity"]) == (6, 1, 3)
+    place.flow.start(PLAIN)
+    place.report(place.claim_one(), "complete", result={"answer": "a"})
+    place.ask("stop", worker="one")
+    assert place.listed()["one"]["handled"] == 7
 
 
 def test_a_worker_that_stops_gives_its_tasks_back(place: Place) -> None:

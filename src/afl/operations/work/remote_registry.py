@@ -12,16 +12,17 @@ from afl.runtime.persistence import PersistenceAPI
 
 SERVICE = "http-worker"
 _PING_MS = 10_000
+_COUNT_MS = 1_000
 
 
 @dataclass(slots=True)
-class _Tally:
+class _Reports:
     """Facets and final states that are not in the worker's record yet, and the lock of whoever writes that."""
 
     ended: deque[tuple[str, str]] = field(default_factory=deque)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def add_to(self, counts: list[HandledCount]) -> list[HandledCount]:
+    def added_to(self, counts: list[HandledCount]) -> list[HandledCount]:
         by_facet = {each.handler: each for each in counts}
         while self.ended:
             facet, state = self.ended.popleft()
@@ -33,19 +34,22 @@ class _Tally:
         return list(by_facet.values())
 
 
-_tallies: WeakKeyDictionary[PersistenceAPI, defaultdict[str, _Tally]] = WeakKeyDictionary()
+_all: WeakKeyDictionary[PersistenceAPI, defaultdict[str, _Reports]] = WeakKeyDictionary()
 _guard = threading.Lock()
 
 
-def _tally(store: PersistenceAPI, owner: str) -> _Tally:
+def _reports(store: PersistenceAPI, owner: str) -> _Reports:
     with _guard:
-        return _tallies.setdefault(store, defaultdict(_Tally))[owner]
+        return _all.setdefault(store, defaultdict(_Reports))[owner]
 
 
 def register(
     store: PersistenceAPI, owner: str, worker: str, facets: list[str], task_list: str, capacity: int
 ) -> None:
-    """The worker claims: it is running, and does this. Written when it changes, and every ten seconds."""
+    """The worker claims: it is running, and does this.
+
+    Written when that changes, a second later when it has reported something, and every ten seconds.
+    """
     now = store.now()
     server = ServerDefinition(
         uuid=owner,
@@ -61,13 +65,15 @@ def register(
         task_list=task_list,
         capacity=capacity,
     )
-    tally = _tally(store, owner)
-    with tally.lock:
+    reports = _reports(store, owner)
+    with reports.lock:
         known = store.get_server(owner)
         if known is not None and known.state == ServerState.RUNNING:
             server.start_time, server.handled = known.start_time, known.handled
-            if now - known.ping_time < _PING_MS and replace(known, ping_time=now) == server:
+            rest = _COUNT_MS if reports.ended else _PING_MS
+            if now - known.ping_time < rest and replace(known, ping_time=now) == server:
                 return
+        server.handled = reports.added_to(server.handled)
         store.save_server(server)
 
 
@@ -79,29 +85,19 @@ def stay_registered(store: PersistenceAPI, owner: str) -> None:
 
 
 def count(store: PersistenceAPI, owner: str, facet: str, state: str) -> None:
-    """The worker has reported how a task ended; one that is tried again has not.
-
-    Of reports that come at the same time one writes, and the others do not wait for it.
-    """
-    if state == TaskState.PENDING:
-        return
-    tally = _tally(store, owner)
-    tally.ended.append((facet, state))
-    while tally.ended and tally.lock.acquire(blocking=False):
-        try:
-            known = store.get_server(owner)
-            counts = tally.add_to(known.handled if known is not None else [])
-            if known is not None:
-                store.save_server(replace(known, handled=counts, ping_time=store.now()))
-        finally:
-            tally.lock.release()
+    """The worker has reported how a task ended; one that is tried again has not."""
+    if state != TaskState.PENDING:
+        _reports(store, owner).ended.append((facet, state))
 
 
 def sign_off(store: PersistenceAPI, owner: str) -> None:
     """The worker has ended."""
-    tally = _tally(store, owner)
-    with tally.lock:
+    reports = _reports(store, owner)
+    with reports.lock:
         known = store.get_server(owner)
         if known is not None:
             known.state, known.ping_time = ServerState.SHUTDOWN, store.now()
+            known.handled = reports.added_to(known.handled)
             store.save_server(known)
+    with _guard:
+        _all[store].pop(owner, None)
