@@ -8,7 +8,8 @@ import re
 import socket
 import threading
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
 
 from afl.client.store_client import OperationsClient
 from afl.kernel import codec
@@ -50,7 +51,8 @@ class RemoteTasks:
         self.name = name or _made_name()
         self.lease_ms = 60_000
         self._logs: dict[str, list[LogLine]] = defaultdict(list)
-        self._guard = threading.Lock()
+        self._sending: set[str] = set()  # tasks whose first lines are on their way
+        self._guard = threading.Condition()
 
     def claim(self, limit: int, wait: float) -> list[TaskDefinition]:
         """Tasks to work on; none if none came within so many seconds."""
@@ -88,13 +90,8 @@ class RemoteTasks:
 
     def heartbeat(self, claims: Collection[Claim]) -> set[Claim]:
         """Keep these tasks, and have stored what they logged; those that are lost."""
-        taken = {task: self._take(task) for task, _ in claims}
-        try:
-            found = self._heartbeat([TaskClaim(task, epoch, taken[task]) for task, epoch in claims])
-        except AWAY:
-            for task, lines in taken.items():
-                self._put_back(task, lines)
-            raise
+        with self._lines_of([task for task, _ in claims], wait=False) as lines:
+            found = self._heartbeat([TaskClaim(task, epoch, lines[task]) for task, epoch in claims])
         return {(each.task, each.epoch) for each in found.lost}
 
     def _heartbeat(self, tasks: list[TaskClaim]) -> Heartbeat:
@@ -111,14 +108,11 @@ class RemoteTasks:
         """Tell what a handler returned or raised; a report that comes too late has no effect."""
         while self._has_more(result.task.uuid):
             self.heartbeat({(result.task.uuid, result.task.epoch)})
-        lines = self._take(result.task.uuid)
-        try:
-            self._report(result, lines)
-        except (FencedError, NotFoundError) as error:
-            _log.info("%s", error)
-        except AWAY:
-            self._put_back(result.task.uuid, lines)
-            raise
+        with self._lines_of([result.task.uuid], wait=True) as lines:
+            try:
+                self._report(result, lines[result.task.uuid])
+            except (FencedError, NotFoundError) as error:
+                _log.info("%s", error)
 
     def _report(self, result: TaskResult, lines: list[LogLine]) -> None:
         try:
@@ -171,17 +165,45 @@ class RemoteTasks:
 
     def stop(self, begun: Sequence[TaskDefinition] = (), unstarted: Sequence[TaskDefinition] = ()) -> None:
         """Give these back, and say that this worker ends."""
-        self._client.call(
-            stop_work,
-            worker=self.name,
-            tasks=[TaskClaim(task.uuid, task.epoch, self._take(task.uuid)) for task in begun],
-            unstarted=[TaskClaim(task.uuid, task.epoch) for task in unstarted],
-        )
+        with self._lines_of([task.uuid for task in begun], wait=True) as lines:
+            self._client.call(
+                stop_work,
+                worker=self.name,
+                tasks=[TaskClaim(task.uuid, task.epoch, lines[task.uuid]) for task in begun],
+                unstarted=[TaskClaim(task.uuid, task.epoch) for task in unstarted],
+            )
 
-    def _take(self, task: str) -> list[LogLine]:
+    @contextmanager
+    def _lines_of(self, tasks: list[str], *, wait: bool) -> Iterator[dict[str, list[LogLine]]]:
+        """The first lines of each task, for one request; they are put back if the server is away.
+
+        Lines of a task are not sent side by side: they would be stored in another order, and those of a report
+        before others. Who does not wait for a request that is on its way sends none of that task.
+        """
+        taken = {task: self._take(task, wait) for task in tasks}
+        kept: dict[str, list[LogLine]] = {}
+        try:
+            yield taken
+        except AWAY:
+            kept = taken
+            raise
+        finally:
+            with self._guard:
+                for task in [task for task, lines in taken.items() if lines]:
+                    self._sending.discard(task)
+                    if kept:
+                        self._logs[task][:0] = kept[task]
+                self._guard.notify_all()
+
+    def _take(self, task: str, wait: bool) -> list[LogLine]:
         """The first lines of a task, as many as one request may bring."""
         with self._guard:
+            if task in self._sending and not wait:
+                return []
+            self._wait_for(task)
             lines = self._logs.pop(task, [])
+            if lines:
+                self._sending.add(task)
             fitting = _fitting(lines)
             if fitting < len(lines):
                 self._logs[task] = lines[fitting:]
@@ -190,13 +212,13 @@ class RemoteTasks:
     def _has_more(self, task: str) -> bool:
         """Whether a task has more lines than one request may bring."""
         with self._guard:
+            self._wait_for(task)
             lines = self._logs.get(task, [])
             return _fitting(lines) < len(lines)
 
-    def _put_back(self, task: str, lines: list[LogLine]) -> None:
-        if lines:
-            with self._guard:
-                self._logs[task][:0] = lines
+    def _wait_for(self, task: str) -> None:
+        """Wait until no lines of the task are on their way."""
+        self._guard.wait_for(lambda: task not in self._sending)
 
 
 def _sendable(text: str) -> str:
