@@ -7,6 +7,7 @@ loop of an asynchronous client, which has other things to do.
 from __future__ import annotations
 
 import asyncio
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
@@ -83,7 +84,10 @@ class Connection:
         self._close()
 
     async def __aenter__(self) -> AsyncClient:
-        await asyncio.to_thread(import_module, "afl.client.async_client")
+        with ThreadPoolExecutor(1) as importer:  # that of the loop would keep its thread
+            await asyncio.get_running_loop().run_in_executor(
+                importer, import_module, "afl.client.async_client"
+            )
         from afl.client.async_calls import AsyncCalls  # noqa: PLC0415
         from afl.client.async_client import AsyncClient  # noqa: PLC0415
 
