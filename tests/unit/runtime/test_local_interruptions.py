@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Any
 
 import pytest
+from support.eventually import eventually
 
 from afl.language.compiler import compile_source
-from afl.runtime.entities import RunnerState, TaskState
+from afl.runtime.entities import RunnerState, TaskDefinition, TaskState
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.local_runner import LocalRunner
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence.usage import BudgetExceeded
 from afl.runtime.program.program import Program
 from afl.runtime.stores.sql_store import tasks
-from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.task_handlers.handler import HandlerContext, Handlers
 from afl.runtime.types import WorkflowId
 
 SOURCE = """
@@ -104,6 +106,34 @@ def test_a_run_that_was_only_shaken_off_is_taken_up_again() -> None:
     with scene.runner() as runner:
         assert runner.run(program()).outputs == {"a": 2, "b": 3}
     assert scene.calls == 2
+
+
+class LateStore(MemoryStore):
+    """Another process finds first that the time of a task is up, and is killed before it decides what follows."""
+
+    def requeue(self, task: TaskDefinition, delay_ms: int, error: dict[str, Any]) -> bool:
+        if task.owner:  # who decides about a task that was taken away has none
+            eventually(lambda: self.reclaim() == 1)
+        return super().requeue(task, delay_ms, error)
+
+
+def test_a_run_whose_task_another_process_found_late_goes_on() -> None:
+    source = SOURCE.replace("(m: Long)\n", "(m: Long) with Timeout(20) with Retry(2, backoff = 1)\n", 1)
+    asked = []
+
+    def work(n: int, context: HandlerContext) -> dict[str, Any]:
+        asked.append(context.attempt)
+        if len(asked) == 1:
+            context.cancellation.wait(30)
+        return {"m": n + 1}
+
+    with (
+        closing(LateStore()) as store,
+        LocalRunner(Evaluator(store), Handlers.of({"t.Work": work})) as runner,
+    ):
+        result = runner.run(Program({"program": compile_source(source).program, "workflow": "t.W"}))
+    assert result.outputs == {"a": 2, "b": 3}
+    assert asked == [1, 2, 1]
 
 
 def test_a_task_of_another_run_that_nobody_starts_does_not_keep_its_turn(

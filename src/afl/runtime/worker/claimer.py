@@ -13,6 +13,10 @@ from afl.runtime.types import WorkflowId
 from afl.runtime.worker.options import WorkerOptions
 
 _DUE_SECONDS = 0.01
+_UNDECIDED = (
+    TaskHold.TIMEOUT,
+    TaskHold.POISONED,
+)  # somebody found that its time is up, or that too many died on it
 _FULL_SECONDS = 0.2  # how often to look whether others gave up a slot of a concurrency key
 
 
@@ -84,8 +88,8 @@ def seconds_until_due(store: PersistenceAPI, handlers: Handlers, workflow_id: st
     if known:
         return max(0.0, min(known))
     held_back = [task for task in held_back if not task.via and handlers.serves(task.name)]
-    if any(task.not_before and not task.hold for task in held_back):
-        return _DUE_SECONDS  # its delay ended since the last claim
+    if any(task.hold in _UNDECIDED or (task.not_before and not task.hold) for task in held_back):
+        return _DUE_SECONDS  # a sweep decides about it, or its delay ended since the last claim
     waiting = [task.per_minute for task in held_back if task.hold == TaskHold.CONCURRENCY]
     if waiting and all(waiting):
         return max(_FULL_SECONDS, 60 / max(waiting))  # a task of another run has the next slot
