@@ -34,9 +34,8 @@ MAX_LEVELS = 200
 _STORED_LEVELS = 300  # with what is stored around such a value
 _MOST_LEVELS = 20  # that the place of a fault is looked for; a value may hold itself
 _TOO_DEEP = "it holds itself, or lists and maps are nested too deeply in it"
-_STEPS = bytes.maketrans(
-    b"[{]}", b"\x01\x01\xff\xff"
-)  # one level down, one level up: 1 and -1 as signed bytes
+# One level down and one level up: 1 and -1 as signed bytes.
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 _NO_JSON = (TypeError, OverflowError, ValueError, RecursionError)
 
