@@ -12,9 +12,10 @@ from datetime import UTC, date, datetime, timedelta
 from enum import Enum
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Annotated, Any, Generic, Literal, NamedTuple, NotRequired, TypedDict, TypeVar
 
 import pytest
+from msgspec import Meta
 from pydantic import BaseModel, Field
 from support.agents import SECONDS, Recorder, begin, ended, only_task, run_of, serving
 
@@ -185,6 +186,67 @@ def test_collections_bytes_and_generic_classes_are_what_they_are_annotated_as() 
     assert seen == [b"ab", [b"\xff"], {"x"}, (1, "a"), Spot(1, date(2026, 1, 2)), Box(3)]
     with pytest.raises(InputError, match="takes 'data' as bytes; 'no!' does not fit: Invalid base64"):
         call(work, data="no!")
+
+
+class Train(BaseModel):
+    kind: Literal["train"] = "train"
+    leaves: date
+
+
+class Bike(BaseModel):
+    kind: Literal["bike"] = "bike"
+    gears: int
+
+
+class Leg(TypedDict):
+    day: date
+    next: NotRequired[Leg]
+
+
+class Note(TypedDict):
+    text: str
+
+
+def test_unions_of_models_and_typed_dicts_are_what_they_are_annotated_as() -> None:
+    seen: list[Any] = []
+
+    def work(
+        by: Annotated[Train | Bike, Field(discriminator="kind")],
+        then: list[Train | Bike],
+        leg: Leg,
+        note: Note,
+    ) -> None:
+        seen.extend([by, then, leg, note])
+
+    train, bike = {"kind": "train", "leaves": "2026-01-02"}, {"kind": "bike", "gears": 3}
+    leg = {"day": "2026-01-02", "next": {"day": "2026-01-03"}}
+    call(work, by=train, then=[bike, train], leg=leg, note={"text": "x", "more": 1})
+    day = date(2026, 1, 2)
+    assert seen == [
+        Train(leaves=day),
+        [Bike(gears=3), Train(leaves=day)],
+        {"day": day, "next": {"day": date(2026, 1, 3)}},
+        {"text": "x", "more": 1},
+    ]
+    with pytest.raises(InputError, match=r"(?s)takes 'by' as .*Train.*; .*'car'"):
+        call(work, by={"kind": "car"}, then=[], leg=leg, note={})
+
+
+def test_what_a_parameter_is_annotated_with_beside_its_type_is_checked() -> None:
+    def work(
+        count: Annotated[int, Field(ge=1)],
+        name: Annotated[str, Meta(max_length=3)],
+        other: Annotated[int, "of us"],
+    ) -> dict[str, Any]:
+        return {"all": [count, name, other]}
+
+    assert call(work, count=1, name="abc", other="any") == {"all": [1, "abc", "any"]}
+    with pytest.raises(
+        InputError, match=r"takes 'count' as int; 0 does not fit: (?s:.*)greater than or equal to 1"
+    ):
+        call(work, count=0, name="abc", other=1)
+    with pytest.raises(InputError, match=r"takes 'name' as str; 'abcd' does not fit: .*length <= 3"):
+        call(work, count=1, name="abcd", other=1)
 
 
 def test_a_type_that_nothing_is_made_of_is_named() -> None:

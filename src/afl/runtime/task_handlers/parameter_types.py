@@ -5,15 +5,17 @@
 
 A dataclass, a pydantic model, a date, an enumeration and the like are made of what the facet gives, also in lists and
 maps of them; so are bytes, sets, tuples, and maps with numbers as keys. What has an annotation that says less is passed
-on as it is.
+on as it is. What has a model or a `Field` of pydantic's in it is made by pydantic, which tells the models of a union
+apart; the rest by msgspec, whose `Meta` is checked as well.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -32,45 +34,90 @@ _NOT_IN_JSON = (
 )
 
 
-def typed_parameters(function: Callable[..., Any]) -> dict[str, Any]:
+@dataclasses.dataclass(frozen=True)
+class ParameterType:
+    """The type that a parameter is annotated with, and how its values are made of data."""
+
+    kind: Any
+    convert: Callable[[Any], Any]
+
+
+def typed_parameters(function: Callable[..., Any]) -> dict[str, ParameterType]:
     """The parameters of a function whose values are to be converted, each with its type."""
     while isinstance(function, partial):
         function = function.func
     target = function if inspect.isroutine(function) else type(function).__call__
     try:
-        hints = typing.get_type_hints(target)
+        hints = typing.get_type_hints(target, include_extras=True)
     except Exception:  # a name that is only known to type checkers
         return {}
+    converters = {name: _converter(kind) for name, kind in hints.items() if name not in ("return", "context")}
     return {
-        name: kind
-        for name, kind in hints.items()
-        if name not in ("return", "context") and _is_typed(kind) and _can_be_made(kind)
+        name: ParameterType(hints[name], convert)
+        for name, convert in converters.items()
+        if convert is not None
     }
 
 
-def converted(given: Mapping[str, Any], types: Mapping[str, Any], facet: str) -> dict[str, Any]:
+def converted(given: Mapping[str, Any], types: Mapping[str, ParameterType], facet: str) -> dict[str, Any]:
     """The arguments of a call; InputError names the one that does not fit its type."""
     values = dict(given)
-    for name, kind in types.items():
+    for name, expected in types.items():
         if values.get(name) is None:  # null fits every type
             continue
         try:
-            values[name] = msgspec.convert(values[name], kind, dec_hook=_made, str_keys=True)
+            values[name] = expected.convert(values[name])
         except (ValueError, TypeError) as error:
-            shown = kind.__name__ if isinstance(kind, type) else str(kind)
             raise InputError(
-                f"the handler of {facet} takes {name!r} as {shown}; {values[name]!r:.80} does not fit: {error}"
+                f"the handler of {facet} takes {name!r} as {_shown(expected.kind)}; {values[name]!r:.80} "
+                f"does not fit: {error}"
             ) from error
     return values
 
 
+def _converter(kind: Any) -> Callable[[Any], Any] | None:
+    """What makes such a value of data; None if there is nothing to make, or the type cannot be told from data."""
+    try:
+        parts = list(_parts(kind, set()))
+        if any(map(_is_pydantic, parts)):
+            return partial(sys.modules["pydantic"].TypeAdapter(kind).validate_python, **_both_names())
+        if any(map(_is_typed, parts)):
+            msgspec.convert(None, kind | None, dec_hook=_made)
+            return partial(msgspec.convert, type=kind, dec_hook=_made, str_keys=True)
+    except Exception:  # such as a union of two dataclasses
+        return None
+    return None
+
+
+def _parts(kind: Any, known: set[Any]) -> Iterator[Any]:
+    """A type, its arguments, what it is annotated with, and the types of the keys of a TypedDict."""
+    yield kind
+    within: Iterable[Any] = typing.get_args(kind)
+    if typing.is_typeddict(kind) and kind not in known:  # it may have itself as a key
+        known.add(kind)
+        within = typing.get_type_hints(kind, include_extras=True).values()
+    for each in within:
+        yield from _parts(each, known)
+
+
+def _shown(kind: Any) -> str:
+    if hasattr(kind, "__metadata__"):  # of an Annotated, what it says about the type is long
+        kind = kind.__origin__
+    return kind.__name__ if isinstance(kind, type) else str(kind)
+
+
+def _is_pydantic(kind: Any) -> bool:
+    """A model, or a `Field` of pydantic's in an `Annotated`."""
+    return hasattr(kind, "model_validate") or type(kind).__module__ == "pydantic.fields"
+
+
 def _is_typed(kind: Any) -> bool:
     made = typing.get_origin(kind) or kind
-    if isinstance(made, type) and (
-        issubclass(made, _NOT_IN_JSON) or dataclasses.is_dataclass(made) or hasattr(made, "model_validate")
-    ):
-        return True
-    return _has_number_keys(kind) or any(_is_typed(each) for each in typing.get_args(kind))
+    return (
+        isinstance(kind, msgspec.Meta)
+        or _has_number_keys(kind)
+        or (isinstance(made, type) and (issubclass(made, _NOT_IN_JSON) or dataclasses.is_dataclass(made)))
+    )
 
 
 def _has_number_keys(kind: Any) -> bool:
@@ -81,28 +128,17 @@ def _has_number_keys(kind: Any) -> bool:
     )
 
 
-def _can_be_made(kind: Any) -> bool:
-    """Whether the type is one that can be told from data; a union of two dataclasses cannot."""
-    try:
-        msgspec.convert(None, kind | None, dec_hook=_made)
-    except Exception:
-        return False
-    return True
-
-
 def _made(kind: Any, value: Any) -> Any:
     """What msgspec does not know."""
     if hasattr(kind, "model_validate"):
-        return kind.model_validate(value, **_both_names(kind))
+        return kind.model_validate(value, **_both_names())
     if isinstance(kind, type) and issubclass(kind, PurePath):
         return kind(value)
     raise TypeError(f"a value of {kind} cannot be made of data; annotate the parameter with another type")
 
 
 @cache
-def _both_names(model: Any) -> dict[str, bool]:
-    """Options for a model whose fields may have aliases: what is stored of one has the names of its fields."""
-    parameters = inspect.signature(
-        model.model_validate
-    ).parameters  # before pydantic 2.11 there is no such option
-    return {"by_alias": True, "by_name": True} if "by_name" in parameters else {}
+def _both_names() -> dict[str, bool]:
+    """Options for models whose fields may have aliases: what is stored of one has the names of its fields."""
+    parameters = inspect.signature(sys.modules["pydantic"].TypeAdapter.validate_python).parameters
+    return {"by_alias": True, "by_name": True} if "by_name" in parameters else {}  # since pydantic 2.11
