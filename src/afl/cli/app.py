@@ -182,7 +182,8 @@ def main(args: Sequence[str] | None = None) -> int:
         return 1
     except Exception as error:
         if hasattr(error, "format_message"):  # Typer's own; their base has not been public for long
-            return _refuse(error.format_message(), getattr(error, "ctx", None))
+            context = getattr(error, "ctx", None)
+            return _refuse(_unknown_option(error, context) or error.format_message(), context)
         if os.environ.get("AFL_DEBUG"):
             raise
         from afl.cli.problems import report  # noqa: PLC0415  rich is not loaded for nothing
@@ -200,6 +201,17 @@ def _refuse(message: str, context: typer.Context | None = None) -> int:
 
     report_usage(message, context.command_path if context is not None else "afl")
     return 2
+
+
+def _unknown_option(error: Exception, context: typer.Context | None) -> str:
+    """For an option that is an argument, such as `--workflow X` of `afl run`: how to write it."""
+    name = getattr(error, "option_name", "").lstrip("-").replace("-", "_")
+    if context is None or not any(
+        each.param_type_name == "argument" and each.name == name for each in context.command.params
+    ):
+        return ""
+    pieces = (piece.strip("{}") for piece in context.command.collect_usage_pieces(context))
+    return f"{name} is an argument, not an option: {context.command_path} {' '.join(pieces)}"
 
 
 def _dispatched(given: list[str]) -> list[str]:

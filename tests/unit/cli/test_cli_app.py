@@ -67,6 +67,12 @@ def test_an_unknown_option_is_wrong_usage(afl: Afl) -> None:
     assert "--nope" in done.err
 
 
+def test_an_option_that_is_an_argument_says_how_to_write_it(afl: Afl) -> None:
+    done = afl("run", "news.afl", "--workflow", "news.Page")
+    assert done.code == 2
+    assert "workflow is an argument, not an option: afl run [OPTIONS] FILE [WORKFLOW]" in done.err
+
+
 def test_a_missing_argument_is_wrong_usage(afl: Afl) -> None:
     assert afl("resume").code == 2
 
