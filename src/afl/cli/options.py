@@ -50,8 +50,11 @@ Inputs = Annotated[
         help="An input, parsed as JSON if its type allows. Repeatable.",
     ),
 ]
-InputsFile = Annotated[
-    Path | None, typer.Option("--inputs", metavar="FILE", help="Inputs as a JSON object; --input wins.")
+InputsObject = Annotated[
+    str | None,
+    typer.Option(
+        "--inputs", metavar="FILE", help="Inputs as a JSON object, or a file with one; --input wins."
+    ),
 ]
 Libraries = Annotated[
     list[Path] | None, typer.Option("--library", metavar="FILE", help="A library source. Repeatable.")

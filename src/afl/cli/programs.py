@@ -40,13 +40,13 @@ def prepare(
     file: Path,
     workflow: str | None,
     inputs: Sequence[str] | None,
-    inputs_file: Path | None,
+    inputs_object: str | None,
     libraries: Sequence[Path] | None,
 ) -> Prepared:
     """Compile and check; mistakes are printed and end the command."""
     compiled, sources = compile_file(file, libraries or ())
     program = choose_workflow(compiled, workflow, source=str(file))
-    return Prepared(program, read_inputs(program, inputs or (), inputs_file), sources)
+    return Prepared(program, read_inputs(program, inputs or (), inputs_object), sources)
 
 
 def compile_file(file: Path, libraries: Sequence[Path] = ()) -> tuple[Compiled, Mapping[str, str]]:

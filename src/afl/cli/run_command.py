@@ -26,7 +26,7 @@ def run(
     file: options.File,
     workflow: options.Workflow = None,
     inputs: options.Inputs = None,
-    inputs_file: options.InputsFile = None,
+    inputs_object: options.InputsObject = None,
     agents: Annotated[list[str] | None, _AGENTS] = None,
     libraries: options.Libraries = None,
     store: options.Store = None,
@@ -54,7 +54,7 @@ def run(
     with collector.loading():  # all of the runtime: --help needs none of it
         from afl.cli import programs, run_work  # noqa: PLC0415
 
-    prepared = programs.prepare(file, workflow, inputs, inputs_file, libraries)
+    prepared = programs.prepare(file, workflow, inputs, inputs_object, libraries)
     chosen = run_work.Choices(agents or [], store, concurrency, as_json, quiet)
     source = prepared.sources.get(str(file))
     labels = run_work.Labels(run_name, tags or [])

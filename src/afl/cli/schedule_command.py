@@ -42,7 +42,7 @@ def schedule(
         str, typer.Option("--time-input", metavar="NAME", help="The input that gets the time a run is for.")
     ] = "",
     inputs: options.Inputs = None,
-    inputs_file: options.InputsFile = None,
+    inputs_object: options.InputsObject = None,
     libraries: options.Libraries = None,
     tags: options.Tags = None,
     task_list: options.TaskList = None,
@@ -60,7 +60,7 @@ def schedule(
       afl schedule clean.afl --cron @hourly --catch-up none --overlap skip --input days=7
     """
     timed = [f"{time_input}=2026-01-01T00:00:00+00:00"] if time_input else []  # checked as if it were given
-    prepared = prepare(file, workflow, [*(inputs or ()), *timed], inputs_file, libraries)
+    prepared = prepare(file, workflow, [*(inputs or ()), *timed], inputs_object, libraries)
     settings = chosen(store, server, task_list=task_list)
     with open_client(settings, create=True) as client:
         added = client.call(

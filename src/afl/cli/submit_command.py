@@ -28,7 +28,7 @@ def submit(
     file: options.File,
     workflow: options.Workflow = None,
     inputs: options.Inputs = None,
-    inputs_file: options.InputsFile = None,
+    inputs_object: options.InputsObject = None,
     libraries: options.Libraries = None,
     run_id: options.RunId = "",
     run_name: options.RunName = "",
@@ -56,7 +56,7 @@ def submit(
       afl submit news.afl --id news-2026-11-17 --tag team=data
       afl submit research.afl --budget-usd 2.50
     """
-    prepared = prepare(file, workflow, inputs, inputs_file, libraries)
+    prepared = prepare(file, workflow, inputs, inputs_object, libraries)
     check_run_id(run_id)  # before there is a store
     settings = chosen(store, server, task_list=task_list)
     if settings.store.startswith("memory:") and not settings.server:

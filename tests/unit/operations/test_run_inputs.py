@@ -119,7 +119,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_line(
     path = tmp_path / "in.json"
     path.write_bytes(data)
     with pytest.raises(InputError, match=rf"in\.json .*{message}") as caught:
-        read_inputs(program, file=path)
+        read_inputs(program, whole=path)
     place = caught.value.place
     assert (None if place is None else (place.line, place.column)) == line
 
@@ -127,7 +127,7 @@ def test_a_file_that_cannot_be_read_is_named_with_the_line(
 def test_a_byte_order_mark_before_the_inputs_is_skipped(program: Program, tmp_path: Path) -> None:
     path = tmp_path / "in.json"
     path.write_bytes(b'\xef\xbb\xbf{"n": 2}')
-    assert read_inputs(program, file=path) == {"n": 2}
+    assert read_inputs(program, whole=path) == {"n": 2}
 
 
 def test_an_input_given_twice(program: Program) -> None:
@@ -149,3 +149,10 @@ def test_any_text_reaches_a_string_parameter(text: str) -> None:
 )
 def test_json_reaches_a_json_parameter(value: Any) -> None:
     assert read_value(json.dumps(value), "Json") == value
+
+
+def test_inputs_may_be_given_as_an_object(program: Program) -> None:
+    assert read_inputs(program, ["n=3"], ' {"n": 2, "s": "http://x//y"}') == {"n": 3, "s": "http://x//y"}
+    with pytest.raises(InputError, match="--inputs is not JSON: ") as caught:
+        read_inputs(program, whole='{"n": }')
+    assert caught.value.place == ("--inputs", 1, 7)

@@ -36,10 +36,13 @@ _BYTE = re.compile(r"\(byte (\d+)\)$")
 
 
 def read_inputs(
-    program: Program, pairs: Iterable[str] = (), file: str | Path | None = None
+    program: Program, pairs: Iterable[str] = (), whole: str | Path | None = None
 ) -> dict[str, Any]:
-    """The inputs that `name=value` pairs and a JSON file give; the pairs win. InputError if one does not fit."""
-    given = _read_file(Path(file)) if file is not None else {}
+    """The inputs that `name=value` pairs and a JSON object, or a file with one, give; the pairs win.
+
+    InputError if one does not fit.
+    """
+    given = _read_object(str(whole)) if whole is not None else {}
     given |= read_pairs(program, pairs)
     try:
         check_inputs(program, given)
@@ -107,46 +110,55 @@ def _json(data: bytes) -> Any:
         return _MISSING
 
 
-def _read_file(path: Path) -> dict[str, Any]:
+def _read_object(given: str) -> dict[str, Any]:
+    """What a text says that begins as a JSON object does, or the file that it names."""
+    name, data = (
+        ("--inputs", given.encode(errors="surrogateescape"))
+        if given.lstrip().startswith("{")
+        else (given, _read_file(given))
+    )
     try:
-        data = path.read_bytes().removeprefix(codecs.BOM_UTF8)
+        value = codec.read(data)
+    except RecursionError as error:
+        raise InputError(f"{name} cannot be read: lists and maps are nested too deeply in it") from error
+    except ValueError as error:
+        raise _malformed(name, data, error) from error
+    if not isinstance(value, dict):
+        raise InputError(f'{name} holds no JSON object; expected the inputs by name, like {{"name": 1}}')
+    return value
+
+
+def _read_file(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes().removeprefix(codecs.BOM_UTF8)
     except FileNotFoundError as error:
         raise InputError(f"File not found: {path}") from error
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}") from error
-    try:
-        value = codec.read(data)
-    except RecursionError as error:
-        raise InputError(f"{path} cannot be read: lists and maps are nested too deeply in it") from error
-    except ValueError as error:
-        raise _malformed(path, data, error) from error
-    if not isinstance(value, dict):
-        raise InputError(f'{path} holds no JSON object; expected the inputs by name, like {{"name": 1}}')
-    return value
 
 
-def _malformed(path: Path, data: bytes, reason: Exception) -> InputError:
+def _malformed(name: str, data: bytes, reason: Exception) -> InputError:
     """The error of a file that is no JSON, with the line: msgspec counts bytes, and Python's own parser lines."""
     try:
         json.loads(data.decode())
     except UnicodeDecodeError as error:
-        return _at_byte(path, data, error.start, f"not UTF-8: {error.reason}")
+        return _at_byte(name, data, error.start, f"not UTF-8: {error.reason}")
     except json.JSONDecodeError as error:
-        wrong = InputError(f"{path} is not JSON: {error.msg}")
-        wrong.place = SourcePlace(str(path), error.lineno, error.colno)
+        wrong = InputError(f"{name} is not JSON: {error.msg}")
+        wrong.place = SourcePlace(name, error.lineno, error.colno)
         return wrong
     except ValueError:
         pass  # a number that is too long
     byte = _BYTE.search(str(reason))
     if byte is None:
-        return InputError(f"{path} is not JSON that can be read: {reason}")
-    return _at_byte(path, data, int(byte[1]), f"not JSON: {str(reason).removesuffix(byte[0]).strip()}")
+        return InputError(f"{name} is not JSON that can be read: {reason}")
+    return _at_byte(name, data, int(byte[1]), f"not JSON: {str(reason).removesuffix(byte[0]).strip()}")
 
 
-def _at_byte(path: Path, data: bytes, byte: int, what: str) -> InputError:
-    wrong = InputError(f"{path} is {what}")
+def _at_byte(name: str, data: bytes, byte: int, what: str) -> InputError:
+    wrong = InputError(f"{name} is {what}")
     before = data[:byte].decode(errors="replace")
-    wrong.place = SourcePlace(str(path), before.count("\n") + 1, len(before) - before.rfind("\n"))
+    wrong.place = SourcePlace(name, before.count("\n") + 1, len(before) - before.rfind("\n"))
     return wrong
 
 
