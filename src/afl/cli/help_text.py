@@ -17,6 +17,7 @@ from typer.core import TyperCommand, TyperGroup
 from afl.kernel.errors import InputError
 
 CONTEXT = {"help_option_names": ["-h", "--help"]}
+_WIDEST = 30
 _BOLD = re.compile(r"\[bold\](.*?)\[/bold\]", re.DOTALL)
 
 
@@ -29,6 +30,11 @@ _READERS = {
 
 class HelpCommand(TyperCommand):
     """A command with this help; a span of time or a tag that cannot be read is wrong usage."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        for each in self.params:
+            _shorten(each)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         rest = super().parse_args(ctx, args)
@@ -66,6 +72,16 @@ class HelpTyper(typer.Typer):
 
     def command(self, name: str | None = None, **options: Any) -> Callable[[Any], Any]:
         return super().command(name, cls=HelpCommand, context_settings=CONTEXT, **options)
+
+
+def _shorten(parameter: Any) -> None:
+    """What an argument, or an option with many choices, may be is said beside its name, in lines that fit the help."""
+    choices = ", ".join(getattr(parameter.type, "choices", ()))
+    if parameter.metavar is None and (
+        len(choices) > _WIDEST or (choices and "argument" in parameter.param_type_name)
+    ):
+        parameter.metavar = parameter.name.upper()
+        parameter.help = f"{parameter.help} One of {choices}."
 
 
 def write_text(formatter: Any, text: str) -> None:

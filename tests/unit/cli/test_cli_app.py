@@ -37,6 +37,13 @@ def test_help_has_examples(afl: Afl, name: str) -> None:
     assert "Examples" in afl(name, "--help").out
 
 
+@pytest.mark.parametrize("name", ["list", "bulk"])
+def test_the_help_of_an_option_with_many_choices_fits_a_terminal(afl: Afl, name: str) -> None:
+    words = afl(name, "--help").out
+    assert "waiting:person, waiting:signal" in words
+    assert [line for line in words.splitlines() if len(line) > 80] == []
+
+
 def test_help_tells_the_exit_codes(afl: Afl) -> None:
     words = " ".join(afl("--help").out.split())
     assert "Exit code: 0 completed or paused, 1 failed, 2 usage error, 3 timed out, 130 interrupted." in words
