@@ -39,6 +39,15 @@ def test_many_takes_mappings_and_tuples(database: Database) -> None:
     assert [tuple(dict(row).values()) for row in database.select(ALL)] == [(1, "a"), (2, "b"), (3, None)]
 
 
+def test_the_rows_of_many_may_stand_at_several_places_and_between_the_clock(database: Database) -> None:
+    add = Query.of(
+        "insert into notes (id, text) select :id, :text where {now} > :id and {now} > 0 and :text = :text"
+    )
+    rows = [(1, "a"), {"text": "b", "id": 2}]
+    assert database.write(lambda tx: tx.many(add, rows)) == 2
+    assert [tuple(dict(row).values()) for row in database.select(ALL)] == [(1, "a"), (2, "b")]
+
+
 def test_a_parameter_that_is_not_given_is_told_and_nothing_is_written(database: Database) -> None:
     def one(tx: Transaction) -> None:
         tx.run(ADD, id=1, text="a")

@@ -109,6 +109,13 @@ def test_parameters_become_those_of_the_driver() -> None:
     assert query.parameters == ("a", "b_2")
 
 
+def test_sqlite_is_given_values_in_the_order_of_their_places() -> None:
+    """Without numbers: Python 3.12.0 to 3.12.3 takes `?1` for a name, and warns of each such statement."""
+    query = Query.of("select :b, '?' where :a = {now} and :b = :a")
+    assert query.sqlite_positional == "select ?, '?' where ? = ? and ? = ?"
+    assert query.sqlite_places == ("b", "a", "now", "b", "a")
+
+
 def test_percent_signs_are_doubled_for_psycopg_alone() -> None:
     query = Query.of("select 5 % :n, 'a%' like '%'")
     assert query.postgres == "select 5 %% %(n)s, 'a%%' like '%%'"

@@ -197,14 +197,17 @@ def render(sql: str, dialect: Dialect, where: str) -> Rendered:
     return Rendered(text, tuple(parameters), lists, now)
 
 
-def numbered(rendered: Rendered) -> str:
-    """A query of SQLite with `?1`, `?2` ... in the order of its parameters, and the clock's after them."""
-    places = {name: place for place, name in enumerate((*rendered.parameters, "now"), start=1)}
+def positional(rendered: Rendered) -> tuple[str, tuple[str, ...]]:
+    """A query of SQLite with `?` in place of each parameter and of the clock, and what these are, in their order."""
+    names: list[str] = []
 
-    def number(found: re.Match[str]) -> str:
-        return found[0] if found[1] is None else f"?{places[found[1]]}"
+    def place(found: re.Match[str]) -> str:
+        if found[1] is None:
+            return found[0]
+        names.append(found[1])
+        return "?"
 
-    return rewrite_code(rendered.text, lambda code: _PARAMETER.sub(number, code))
+    return rewrite_code(rendered.text, lambda code: _PARAMETER.sub(place, code)), tuple(names)
 
 
 def _near(name: str, known: list[str]) -> str:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from afl.kernel.database.dialect import Dialect, numbered, render, rewrite_code, statements
+from afl.kernel.database.dialect import Dialect, positional, render, rewrite_code, statements
 from afl.kernel.errors import InputError
 from afl.kernel.near_names import near_name
 from afl.kernel.package_files import package_folder
@@ -31,14 +31,16 @@ class Query:
         "parameters",
         "postgres",
         "sqlite",
-        "sqlite_numbered",
+        "sqlite_places",
+        "sqlite_positional",
     )
 
     name: str
     sqlite: str
-    sqlite_numbered: (
-        str  # parameters by their number, the clock's last: takes rows that are tuples as they are
+    sqlite_positional: (
+        str  # with a `?` for each of `sqlite_places`, which are parameters, or "now" for the clock
     )
+    sqlite_places: tuple[str, ...]
     postgres: str
     parameters: tuple[str, ...]
     lists: tuple[str, ...]
@@ -54,7 +56,7 @@ class Query:
             rendered = render(_single(sqlite, name, where), "sqlite", f"{where}, query {name}")
             self.sqlite, self.parameters = rendered.text, rendered.parameters
             self.lists, self.now = rendered.lists, rendered.now
-            self.sqlite_numbered = numbered(rendered)
+            self.sqlite_positional, self.sqlite_places = positional(rendered)
 
     @classmethod
     def of(cls, sql: str, *, name: str = "unnamed") -> Query:
@@ -62,9 +64,10 @@ class Query:
         return cls(name, sqlite=sql, postgres=sql)
 
     def __getattr__(self, missing: str) -> str:
-        if missing in ("sqlite", "sqlite_numbered", "postgres"):
+        if missing in ("sqlite", "sqlite_positional", "sqlite_places", "postgres"):
+            dialect = missing.partition("_")[0]
             raise InputError(
-                f"query {self.name} has no text for {missing}: add it to {missing}.sql or shared.sql"
+                f"query {self.name} has no text for {dialect}: add it to {dialect}.sql or shared.sql"
             )
         raise AttributeError(missing)
 
