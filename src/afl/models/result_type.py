@@ -15,10 +15,10 @@ from typing import Any, Generic, TypeVar, is_typeddict
 import msgspec
 
 from afl.kernel import codec
-from afl.kernel.errors import InputError, MissingExtraError, PayloadError, pip_install
+from afl.kernel.errors import InputError, PayloadError
+from afl.models.pydantic_reader import PydanticReader
 
 T = TypeVar("T")
-_REFERENCE = "#/$defs/{model}"
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class ResultType(Generic[T]):
         return codec.encode_canonical([self.name, self.schema]).decode()
 
     @cached_property
-    def _reader(self) -> _Pydantic | _Plain:
+    def _reader(self) -> PydanticReader | _Plain:
         return _reader(self.kind)
 
 
@@ -125,42 +125,6 @@ def schema_problems(schema: Mapping[str, Any], data: Any) -> dict[str, str]:
     return {field: "; ".join(told) for field, told in texts.items()}
 
 
-class _Pydantic:
-    def __init__(self, kind: Any) -> None:
-        try:
-            from pydantic import TypeAdapter  # noqa: PLC0415  comes with an extra
-        except ModuleNotFoundError as missing:
-            raise MissingExtraError(
-                f"pydantic is required for typed results. Install it with: {pip_install('models')}"
-            ) from missing
-        try:
-            self._adapter = TypeAdapter(kind)
-        except Exception as error:  # pydantic has several for a type that it cannot read
-            raise InputError(f"a result cannot be a {kind!r}: {error}") from error
-
-    def schema(self) -> dict[str, Any]:
-        return self._adapter.json_schema(ref_template=_REFERENCE)
-
-    def parse(self, data: Any) -> Any:
-        from pydantic import ValidationError  # noqa: PLC0415
-
-        text = codec.encode(data, what="a result")
-        try:
-            return self._adapter.validate_json(text)
-        except ValidationError as error:
-            told = [
-                (".".join(map(str, each["loc"])), each["msg"]) for each in error.errors(include_url=False)
-            ]
-            raise InputError(
-                "; ".join(f"{where}: {said}" if where else said for where, said in told)
-            ) from error
-        except Exception as error:  # a validator may raise anything
-            raise InputError(f"{type(error).__name__}: {error}") from error
-
-    def dump(self, value: Any) -> Any:
-        return self._adapter.dump_python(value, mode="json", by_alias=True)
-
-
 class _Plain:
     """A TypedDict, which pydantic reads only from Python 3.12 on."""
 
@@ -182,5 +146,5 @@ class _Plain:
         return msgspec.to_builtins(value, str_keys=True)
 
 
-def _reader(kind: Any) -> _Pydantic | _Plain:
-    return _Plain(kind) if is_typeddict(kind) else _Pydantic(kind)
+def _reader(kind: Any) -> PydanticReader | _Plain:
+    return _Plain(kind) if is_typeddict(kind) else PydanticReader(kind)

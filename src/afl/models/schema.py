@@ -6,15 +6,14 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
-
-import msgspec
 
 from afl.kernel import codec, event_loop
 from afl.kernel.errors import InputError
 from afl.models.messages import Tool, unreadable
+from afl.models.parameter import Parameter, schemas_of
 
 _SECTION = re.compile(r"^(Args|Arguments|Parameters|Returns|Raises|Yields|Examples?|Notes?):\s*$")
 _ENTRY = re.compile(r"^\s+\*{0,2}(\w+)\s*(?:\([^)]*\))?:\s*(.*)$")
@@ -54,16 +53,13 @@ def _read_parameter(line: str, current: str, parameters: dict[str, str]) -> str:
     return current
 
 
-_REFERENCE = "#/$defs/{name}"
-
-
 @dataclass(frozen=True)
 class PythonTool:
     """A function a model may call."""
 
     tool: Tool
     function: Callable[..., Any]
-    types: Mapping[str, Any]
+    parameters: Mapping[str, Parameter] = field(compare=False)
 
     @property
     def name(self) -> str:
@@ -86,22 +82,14 @@ class PythonTool:
         problem = unreadable(given, self.name)
         if problem is not None:
             raise InputError(problem)
-        unknown = [name for name in given if name not in self.types]
+        unknown = [name for name in given if name not in self.parameters]
         if unknown:
-            known = ", ".join(self.types) or "none"
+            known = ", ".join(self.parameters) or "none"
             raise InputError(f"{self.name} has no parameter {unknown[0]!r}; it has: {known}")
         missing = [name for name in schema["required"] if name not in given]
         if missing:
             raise InputError(f"{self.name} needs the parameter {', '.join(missing)}")
-        return {name: self._converted(name, value) for name, value in given.items()}
-
-    def _converted(self, name: str, value: Any) -> Any:
-        try:
-            return msgspec.convert(value, self.types[name], dec_hook=_from_data, str_keys=True)
-        except msgspec.ValidationError as error:
-            raise InputError(f"parameter {name!r} of {self.name}: {error}") from error
-        except Exception as error:  # a validator or __post_init__ may raise anything
-            raise InputError(f"parameter {name!r} of {self.name}: {type(error).__name__}: {error}") from error
+        return {name: self.parameters[name].value(value) for name, value in given.items()}
 
 
 def tool_from(function: Callable[..., Any] | PythonTool, *, name: str = "") -> PythonTool:
@@ -111,8 +99,9 @@ def tool_from(function: Callable[..., Any] | PythonTool, *, name: str = "") -> P
     called = _named(function, name)
     description, about = described(function)
     parameters = _parameters(function, called)
-    types = _types(function, parameters, called)
-    schemas, shared = _schemas(called, types)
+    kinds = _types(function, parameters, called)
+    read = {name: Parameter(name, kind, called) for name, kind in kinds.items()}
+    schemas, shared = schemas_of(read.values())
     for parameter in parameters:
         schema = schemas[parameter.name]
         if about.get(parameter.name):
@@ -127,7 +116,7 @@ def tool_from(function: Callable[..., Any] | PythonTool, *, name: str = "") -> P
     }
     if shared:
         whole["$defs"] = shared
-    return PythonTool(Tool(called, description or f"The function {called}.", whole), function, types)
+    return PythonTool(Tool(called, description or f"The function {called}.", whole), function, read)
 
 
 def _named(function: Callable[..., Any], name: str) -> str:
@@ -155,6 +144,11 @@ def _parameters(function: Callable[..., Any], called: str) -> list[inspect.Param
             raise InputError(
                 f"tool {called}: parameter {each} cannot be given by name; write a plain parameter"
             )
+        if type(each.default).__module__ == "pydantic.fields":
+            raise InputError(
+                f"tool {called}: the default of parameter {each.name!r} is a Field of pydantic; "
+                f"write {each.name}: Annotated[..., Field(...)], and the default behind it"
+            )
     return parameters
 
 
@@ -165,37 +159,6 @@ def _types(function: Callable[..., Any], parameters: list[inspect.Parameter], ca
     except NameError as error:
         raise InputError(f"tool {called}: its types must be known in the whole module: {error}") from error
     return {each.name: hints.get(each.name, Any) for each in parameters}
-
-
-def _schemas(called: str, types: Mapping[str, Any]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """The schema of each parameter, and what they refer to."""
-    lifted: dict[str, Any] = {}
-
-    def of_pydantic(kind: type) -> dict[str, Any]:
-        describe = getattr(kind, "model_json_schema", None)
-        if not callable(describe):
-            raise NotImplementedError
-        schema: dict[str, Any] = describe(ref_template="#/$defs/{model}")
-        lifted.update(schema.pop("$defs", {}))  # references count from the root of the tool's schema
-        return schema
-
-    found: dict[str, dict[str, Any]] = {}
-    shared: dict[str, Any] = {}
-    for name, kind in types.items():
-        try:
-            (schema,), components = msgspec.json.schema_components(
-                [kind], schema_hook=of_pydantic, ref_template=_REFERENCE
-            )
-        except TypeError as error:
-            raise InputError(f"tool {called}: parameter {name!r} is not JSON data: {error}") from error
-        found[name] = dict(schema)
-        shared.update(components)
-    return found, {**shared, **lifted}
-
-
-def _from_data(kind: Any, value: Any) -> Any:
-    """What msgspec cannot build itself: a pydantic model, the only other kind there is a schema for."""
-    return kind.model_validate(value)
 
 
 def plain_answer(answer: Any, tool: str) -> Any:

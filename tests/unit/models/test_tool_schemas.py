@@ -5,13 +5,15 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Literal, Optional
+from dataclasses import make_dataclass as dataclass_of
+from typing import Annotated, Any, Literal, Optional
 
 import pydantic
 import pytest
 
 from afl.kernel.errors import InputError
 from afl.models import tool_from
+from afl.models.result_type import schema_problem
 
 
 @dataclass
@@ -203,7 +205,7 @@ def test_an_object_that_can_be_called_is_a_tool() -> None:
         ),
         (
             {"words": "a", "route": {"points": [{}]}},
-            "parameter 'route' of look: 1 validation error for Route",
+            "parameter 'route' of look: points.0.x: Field required",
         ),
         ({}, "look needs the parameter words"),
         ({"word": "a"}, "look has no parameter 'word'; it has: words, place, route"),
@@ -253,6 +255,104 @@ def test_whatever_a_type_raises_is_about_its_parameter(given: dict[str, Any], re
     with pytest.raises(InputError) as refused:
         tool_from(go)(given)
     assert str(refused.value) == reason
+
+
+class Cash(pydantic.BaseModel):
+    kind: Literal["cash"]
+
+
+class Card(pydantic.BaseModel):
+    kind: Literal["card"]
+    number: Annotated[str, pydantic.Field(min_length=4)]
+
+
+@dataclass
+class Order:
+    tea: str
+    bags: Annotated[int, pydantic.Field(ge=1)] = 1
+
+
+def sell(
+    order: Order,
+    paid: Cash | Card,
+    euros: Annotated[float, pydantic.Field(gt=0, description="what it costs")],
+    copies: pydantic.PositiveInt = 1,
+) -> str:
+    """Sell tea.
+
+    Args:
+        paid: how
+    """
+    return f"{order.bags} {type(paid).__name__} {euros:g} {copies}"
+
+
+def test_constraints_of_pydantic_are_in_the_schema() -> None:
+    found = properties(sell)
+    assert found["euros"] == {"type": "number", "exclusiveMinimum": 0, "description": "what it costs"}
+    assert found["copies"] == {"type": "integer", "exclusiveMinimum": 0, "default": 1}
+    assert found["order"]["properties"]["bags"]["minimum"] == 1
+    assert found["paid"]["anyOf"] == [{"$ref": "#/$defs/Cash"}, {"$ref": "#/$defs/Card"}]
+    assert found["paid"]["description"] == "how"
+
+
+def test_a_union_of_models_becomes_the_one_that_fits() -> None:
+    given = {"order": {"tea": "green"}, "paid": {"kind": "card", "number": "4111"}, "euros": 3}
+    assert tool_from(sell)(given) == "1 Card 3 1"
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"euros": 0}, "parameter 'euros' of sell: Input should be greater than 0"),
+        ({"copies": -1}, "parameter 'copies' of sell: Input should be greater than 0"),
+        (
+            {"order": {"tea": "green", "bags": 0}},
+            "parameter 'order' of sell: bags: Input should be greater than or equal to 1",
+        ),
+        ({"paid": {"kind": "cheque"}}, "parameter 'paid' of sell: Cash.kind: Input should be 'cash'"),
+    ],
+)
+def test_what_breaks_a_constraint_of_pydantic_is_refused(given: dict[str, Any], reason: str) -> None:
+    fitting = {"order": {"tea": "green"}, "paid": {"kind": "cash"}, "euros": 1.5, "copies": 2}
+    with pytest.raises(InputError) as refused:
+        tool_from(sell)({**fitting, **given})
+    assert str(refused.value).startswith(reason)
+
+
+def test_a_field_in_the_place_of_a_default_is_refused_with_what_to_write() -> None:
+    def pour(cups: int = pydantic.Field(3, ge=1)) -> None: ...
+
+    with pytest.raises(InputError, match=r"tool pour: .* 'cups' .* write cups: Annotated\[\.\.\., Field\("):
+        tool_from(pour)
+
+
+Other = dataclass_of("Place", [("street", str)])
+OtherPoint = pydantic.create_model("Point", meters=(float, ...))
+OtherRoute = pydantic.create_model("Route", points=(list[OtherPoint], ...))  # type: ignore[valid-type]
+PointOfPydantic = pydantic.create_model("Place", zone=(list["str"], ...))
+
+
+def test_a_model_may_be_the_default_of_a_parameter() -> None:
+    def go(to: Point = Point(x=3)) -> str:  # noqa: B008  a value that nothing changes
+        return str(to.x)
+
+    assert tool_from(go)({}) == "3"
+
+
+def test_types_of_one_name_do_not_replace_each_other() -> None:
+    def go(a: Place, b: Other, c: Route, d: OtherRoute, e: list[PointOfPydantic]) -> str:  # type: ignore[valid-type]
+        return f"{b.street} {c.points[0].x} {d.points[0].meters} {e[0].zone[0]}"  # type: ignore[attr-defined]
+
+    tool = tool_from(go)
+    given = {
+        "a": {"name": "A", "near": []},
+        "b": {"street": "B"},
+        "c": {"points": [{"x": 1, "y": 2}]},
+        "d": {"points": [{"meters": 0.5}]},
+        "e": [{"zone": ["E"]}],
+    }
+    assert schema_problem(tool.tool.input_schema, given) is None
+    assert tool(given) == "B 1 0.5 E"
 
 
 def test_a_type_that_json_cannot_be_is_refused_when_the_tool_is_made() -> None:
