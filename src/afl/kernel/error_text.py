@@ -9,12 +9,20 @@ _SLACK = 64  # for the words that tell of a cut
 _LONGEST = 1_000_000  # to look for secrets in
 
 
+def text_of(error: BaseException) -> str:
+    """What an error says; the name of its class if that is nothing, or if it fails to give a text."""
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # the class is somebody else's
+        return type(error).__name__
+
+
 def error_text(error: BaseException | str) -> str:
     """About 4 KiB of it at most, without secrets. A text that has been here before stays as it is.
 
     It is cut first: it may quote what came from outside, whatever the size of that.
     """
-    text = str(error)
+    text = error if isinstance(error, str) else text_of(error)
     if len(text) <= MOST_CHARACTERS + _SLACK:
         return redacted(text)
     kept = _without_cut_address(beginning(text, MOST_CHARACTERS))

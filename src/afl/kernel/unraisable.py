@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
 from afl.kernel import forked
+from afl.kernel.error_text import text_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -19,8 +20,8 @@ class UnraisableError(RuntimeError):
     """A function raised what ends generators, coroutines or threads; `raised` is that."""
 
     def __init__(self, raised: BaseException) -> None:
-        said = f": {raised}" if str(raised) else ""
-        super().__init__(f"{type(raised).__name__}{said}")
+        name, said = type(raised).__name__, text_of(raised)
+        super().__init__(name if said == name else f"{name}: {said}")
         self.raised = self.__cause__ = raised
 
 

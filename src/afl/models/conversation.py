@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from afl.kernel import telemetry
+from afl.kernel.error_text import text_of
 from afl.kernel.errors import InputError
 from afl.models.errors import AnswerError
 from afl.models.messages import (
@@ -157,7 +158,7 @@ class _Conversation:
             with telemetry.span("afl.tool", tool=use.name, call=use.id):
                 return ToolResult(use.id, tool(use.input))
         except Exception as error:  # whatever a tool raises is for the model to deal with
-            return ToolResult(use.id, f"{type(error).__name__}: {error}", is_error=True)
+            return ToolResult(use.id, f"{type(error).__name__}: {text_of(error)}", is_error=True)
 
     def _go_on(self, reply: Reply, *said: ToolResult | str) -> None:
         """The next round begins with what the model said and what is said to that."""

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from afl.kernel.error_text import text_of
 from afl.kernel.errors import InputError
 from afl.models.pydantic_reader import PydanticReader
 
@@ -66,7 +67,7 @@ class Parameter:
         except (msgspec.ValidationError, InputError) as error:
             raise InputError(f"{about}: {error}") from error
         except Exception as error:  # a validator or __post_init__ may raise anything
-            raise InputError(f"{about}: {type(error).__name__}: {error}") from error
+            raise InputError(f"{about}: {type(error).__name__}: {text_of(error)}") from error
 
 
 def schemas_of(parameters: Iterable[Parameter]) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:

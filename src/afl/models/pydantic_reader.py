@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from afl.kernel import codec
+from afl.kernel.error_text import text_of
 from afl.kernel.errors import InputError, MissingExtraError, pip_install
 
 
@@ -48,7 +49,7 @@ class PydanticReader:
                 "; ".join(f"{where}: {said}" if where else said for where, said in told)
             ) from error
         except Exception as error:  # a validator may raise anything
-            raise InputError(f"{type(error).__name__}: {error}") from error
+            raise InputError(f"{type(error).__name__}: {text_of(error)}") from error
 
     def dump(self, value: Any) -> Any:
         """The JSON data of a value."""

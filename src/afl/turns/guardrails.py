@@ -148,7 +148,7 @@ class CheckBox:
             return await awaited(result_of(check, (*about, value)))
         except Exception as error:
             raised = raised_in(error)
-            return Refuse(f"the check {name} failed: {error_text(str(raised) or type(raised).__name__)}")
+            return Refuse(f"the check {name} failed: {error_text(raised)}")
 
 
 def check_name(check: Check) -> str:

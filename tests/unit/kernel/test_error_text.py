@@ -14,6 +14,14 @@ def test_a_short_text_stays_as_it_is() -> None:
     assert error_text("x" * MOST_CHARACTERS) == "x" * MOST_CHARACTERS
 
 
+def test_an_error_without_a_text_has_the_name_of_its_class() -> None:
+    class Unspeakable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("there are no words")
+
+    assert [error_text(KeyError()), error_text(Unspeakable())] == ["KeyError", "Unspeakable"]
+
+
 def test_a_long_text_is_cut_and_says_so() -> None:
     assert error_text("x" * 10_000_000) == "x" * 4_096 + "... (9,995,904 more characters)"
 

@@ -105,6 +105,22 @@ def test_what_a_coroutine_raises_is_an_answer(kind: type[BaseException]) -> None
         assert kind.__name__ in str(outcome.error) or kind in (StopIteration, StopAsyncIteration)
 
 
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("there are no words")
+
+
+def test_an_error_that_cannot_give_its_text_is_an_answer_with_its_name() -> None:
+    def raising() -> None:
+        raise Unspeakable
+
+    async def raising_in_the_loop() -> None:
+        raise Unspeakable
+
+    for function in (raising, raising_in_the_loop):
+        assert called(local_tool(function), {}).error == {"code": "Unspeakable", "message": "Unspeakable"}
+
+
 def test_what_a_canceled_task_of_a_tool_raises_is_an_answer() -> None:
     async def waits() -> None:
         task = asyncio.ensure_future(asyncio.Event().wait())

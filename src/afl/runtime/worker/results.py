@@ -88,11 +88,7 @@ class HandlerFailure(Exception):
 
 def error_text(error: BaseException) -> str:
     """The text of an error, fit to be stored whatever the handler put into it: cut, and without secrets."""
-    try:
-        text = str(error) or type(error).__name__
-    except Exception:  # a handler's own error class may fail to give a text
-        text = type(error).__name__
-    return stored_text(text).encode("utf-8", "replace").decode()
+    return stored_text(error).encode("utf-8", "replace").decode()
 
 
 def requeue(store: PersistenceAPI, result: TaskResult, delay_ms: int) -> bool:

@@ -273,7 +273,7 @@ class ServedRun(TurnRun):
         if isinstance(error, AgentFlowError):
             raise error
         code = "model_error" if isinstance(error, AgentRunError) else type(error).__name__
-        return await self._fail(code, error_text(str(error) or type(error).__name__))
+        return await self._fail(code, error_text(error))
 
     async def _fail(self, code: str, why: str) -> StepOutcome | None:
         step = StepEnd(self._state.step_id, StepStatus.FAILED, error=why)

@@ -259,7 +259,7 @@ class ToolCaller:
             _log.info("tool %s failed", tool.name, exc_info=True)
             raised = raised_in(error)
             code = raised.code if isinstance(raised, ToolFailure) else type(raised).__name__
-            return failed(code, error_text(str(raised) or type(raised).__name__))
+            return failed(code, error_text(raised))
         finally:
             telemetry.record("afl.tool.seconds", time.monotonic() - begun, tool=tool.name)
         try:

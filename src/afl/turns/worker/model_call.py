@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from itertools import count
 from typing import Any
 
+from afl.kernel.error_text import text_of
 from afl.kernel.unraisable import raised_in
 from afl.kernel.user_thread import awaited, result_of
 from afl.models import Message as Said
@@ -150,7 +151,9 @@ async def system_prompt(services: WorkerServices, state: TurnState) -> str:
         made = await awaited(result_of(function, (context,)))
     except Exception as error:
         raised = raised_in(error)
-        raise ModelError(f"the prompt of {name} failed: {type(raised).__name__}: {raised}") from error
+        raise ModelError(
+            f"the prompt of {name} failed: {type(raised).__name__}: {text_of(raised)}"
+        ) from error
     if not isinstance(made, str):
         raise ModelError(f"the prompt of {name} is {made!r}; expected text")
     return made

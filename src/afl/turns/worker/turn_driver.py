@@ -6,6 +6,7 @@ import asyncio
 import logging
 
 from afl.kernel.database import Transaction
+from afl.kernel.error_text import text_of
 from afl.kernel.errors import AgentFlowError, FencedError, StoreUnavailable
 from afl.turns.model import Head, L0Result
 from afl.turns.orchestration.fork_join import join_child
@@ -89,7 +90,7 @@ class TurnDriver:
     async def _fail(self, state: TurnState, error: Exception) -> TurnState | None:
         """Fail the turn with the error. A state: the store was unreachable, and the turn is run once more."""
         code = str(getattr(error, "code", "internal_error"))
-        why = str(error) if isinstance(error, AgentFlowError) else f"{type(error).__name__}: {error}"
+        why = str(error) if isinstance(error, AgentFlowError) else f"{type(error).__name__}: {text_of(error)}"
 
         def work(tx: Transaction) -> L0Result | None:
             head = self._own_head(tx, state, lock=True)
