@@ -320,6 +320,28 @@ def test_an_end_that_must_be(place: Place) -> None:
     run(work)
 
 
+def test_the_last_step_offers_the_tool_that_must_end_the_turn(place: Place) -> None:
+    def finished(answer: int) -> int:
+        return answer
+
+    done = local_tool(finished, name="done", after_execution="terminate")
+
+    def model(request: Request) -> Scripted:
+        if [each.name for each in request.tools] == ["done"]:
+            assert "call done now" in request.system
+            return wants(("done", {"answer": 42}))
+        return wants(("add", {"a": 1, "b": 2}))
+
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire(model, tools=[done, add])
+            await there.agents.define("ada", tools=["add"], must_end_with=["done"])
+            got = await there.agents.ask("ada", "go")
+            assert (got.status, got.data) == ("success", 42)
+
+    run(work)
+
+
 def test_results_must_have_what_was_asked_for(place: Place) -> None:
     said: list[str] = []
 

@@ -52,12 +52,12 @@ def test_a_wait_is_as_long_as_its_slowest_tool() -> None:
 
 
 @pytest.mark.parametrize(
-    ("left", "submit", "said"),
-    [(3, True, ""), (2, True, "Two steps"), (1, True, "submit_result"), (1, False, "final answer")],
+    ("left", "ends", "said"),
+    [(3, ["a"], ""), (2, ["a"], "Two steps"), (1, ["a", "b"], "call a or b now"), (1, [], "final answer")],
 )
-def test_a_model_is_told_when_its_steps_run_out(left: int, submit: bool, said: str) -> None:
-    assert said in warning(left, submit)
-    assert bool(warning(left, submit)) == (left < 3)
+def test_a_model_is_told_when_its_steps_run_out(left: int, ends: list[str], said: str) -> None:
+    assert said in warning(left, ends)
+    assert bool(warning(left, ends)) == (left < 3)
 
 
 def test_steps_left() -> None:

@@ -14,6 +14,8 @@ from afl.models import ScriptedModel
 from afl.operations.program.agents import AgentError
 from afl.operations.turn.turn_service import WorkerOptions, load_model, load_turn_module, staffed
 from afl.turns import local_tool, open_agents
+from afl.turns.tools.local import near
+from afl.turns.tools.tool_names import BUILT_IN
 
 GOOD = """
 from afl.models import ScriptedModel
@@ -70,7 +72,9 @@ def test_tools_that_nothing_provides_are_told_when_a_worker_starts(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (folder / "good.py").write_text(
-        GOOD.replace('tools=[weather, "search"]', 'tools=[weather, "recal", "remember", "submit_result"]')
+        GOOD.replace(
+            'tools=[weather, "search"]', 'tools=[weather, "recal", "remember", "submit_result"]'
+        ).replace("tools=[weather],", 'tools=[weather], must_end_with=["serve", "submit_result", "weather"],')
     )
 
     async def start() -> None:
@@ -80,7 +84,10 @@ def test_tools_that_nothing_provides_are_told_when_a_worker_starts(
 
     asyncio.run(start())
     told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert told == ["agent guide has no tool 'recal': nothing provides it; did you mean recall?"]
+    assert [each.partition(": nothing provides it; ")[::2] for each in told] == [
+        ("agent guide has no tool 'recal'", "did you mean recall?"),
+        ("agent cook has no tool 'serve'", near("serve", [*BUILT_IN, "weather"])),
+    ]
 
 
 def test_what_a_module_declares(folder: Path) -> None:

@@ -46,6 +46,7 @@ def routes(toolkit: Toolkit, *names: str) -> list[Call]:
         ({"allowed_tools": ["far"]}, ["far"]),
         ({"allowed_tools": ["add"], "allowed_internal_tools": ["submit_result"]}, ["add", "submit_result"]),
         ({"allowed_tools": [], "must_end_with": ["submit_result"]}, ["submit_result"]),
+        ({"allowed_tools": [], "must_end_with": ["far"]}, ["far"]),
         ({"allowed_tools": ["fork_join"]}, ["fork_join"]),
     ],
 )
@@ -62,6 +63,8 @@ def test_delegation_is_offered_with_a_policy() -> None:
 def test_the_last_step_offers_the_end_alone() -> None:
     assert [tool.name for tool in kit(Expected([Field("a")])).offered(last=True)] == ["submit_result"]
     assert kit().offered(last=True) == ()
+    ending = kit(rows=[remote("far")], must_end_with=["far", "submit_result"])
+    assert [tool.name for tool in ending.offered(last=True)] == ["far", "submit_result"]
 
 
 def test_where_calls_go() -> None:

@@ -180,9 +180,14 @@ def unprovided_tools(agents: Agents, module: TurnModule, tx: Transaction) -> lis
         f"agent {agent.agent_id} has no tool {tool!r}: nothing provides it; {near(tool, known)}"
         for agent in module.agents
         if "mcp" not in agent.profile  # what its servers have is known once they are connected
-        for tool in agent.tools or ()
-        if isinstance(tool, str) and tool not in known
+        for tool in _named_tools(agent)
+        if tool not in known
     ]
+
+
+def _named_tools(agent: AgentDefinition) -> list[str]:
+    named = [tool for tool in agent.tools or () if isinstance(tool, str)]
+    return list(dict.fromkeys([*named, *(agent.profile.get("must_end_with") or ())]))
 
 
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import count
 from typing import Any
@@ -17,6 +17,7 @@ from afl.turns.context import context_of_head, stamped
 from afl.turns.message import Message
 from afl.turns.protocol.subjects import chunk_subject
 from afl.turns.tools.dependencies import AgentContext
+from afl.turns.tools.submit import SUBMIT_RESULT
 from afl.turns.worker.conversation import messages
 from afl.turns.worker.metering import metered
 from afl.turns.worker.services import WorkerLimits, WorkerServices
@@ -54,8 +55,8 @@ def request_of(state: TurnState, limits: WorkerLimits, prompt: str) -> Request:
     """The request; in its last step the model can only end the turn."""
     left = limits.steps_left(state.head.steps) + 1  # including the current one
     tools = state.toolkit.offered(last=left == 1)
-    submits = any(tool.name == "submit_result" for tool in tools)
-    said = [part for part in (prompt, warning(left, submits)) if part]
+    ends = [tool.name for tool in tools if tool.name in (SUBMIT_RESULT, *state.profile.must_end_with)]
+    said = [part for part in (prompt, warning(left, ends)) if part]
     told, llm = messages(state.conversation), state.llm
     return Request(
         told or (Said.user(_BEGIN),),
@@ -67,9 +68,9 @@ def request_of(state: TurnState, limits: WorkerLimits, prompt: str) -> Request:
     )
 
 
-def warning(left: int, submit: bool) -> str:
-    """The note for a model whose steps run out; `left` includes the current one."""
-    end = "call submit_result now" if submit else "give your final answer now"
+def warning(left: int, ends: Sequence[str]) -> str:
+    """The note for a model whose steps run out; `left` includes the current one, `ends` are tools that end the turn."""
+    end = f"call {' or '.join(ends)} now" if ends else "give your final answer now"
     if left == 1:
         return f"This is your last step: no other tool can be called any more; {end}."
     if left == 2:

@@ -78,7 +78,7 @@ class Profile:
 
     def allows(self, tool: str) -> bool:
         """Whether the agent may call a tool that is not built in."""
-        return self.allowed_tools is None or tool in self.allowed_tools
+        return self.allowed_tools is None or tool in self.allowed_tools or tool in self.must_end_with
 
     def allows_builtin(self, tool: str) -> bool:
         """Whether it may call a built-in: one that is named, or those of delegation where there is a policy for it."""
@@ -188,10 +188,8 @@ class Toolkit:
     expected: Expected | None = None  # None: no result was asked for
 
     def offered(self, *, last: bool = False) -> tuple[Tool, ...]:
-        """The tools of a request; in the last step only the one that ends the turn."""
+        """The tools of a request; in the last step only those that end the turn."""
         end = ((self.expected or Expected()).tool,) if self._submits else ()
-        if last:
-            return end
         local = [tool.tool for each in self.toolbox if (tool := self._local(each.name)) is not None]
         taken = {tool.name for tool in local} | set(KINDS)
         remote = [
@@ -200,7 +198,10 @@ class Toolkit:
             if self.profile.allows(row.tool_name) and row.tool_name not in taken
         ]
         builtin = [self._builtin(name) for name in KINDS if self.profile.allows_builtin(name)]
-        return (*local, *remote, *builtin, *end)
+        others = (*local, *remote, *builtin)
+        if last:
+            others = tuple(tool for tool in others if tool.name in self.profile.must_end_with)
+        return (*others, *end)
 
     def routed(self, calls: Iterable[Mapping[str, Any]]) -> list[Call]:
         """The calls of a thought with their routes."""
