@@ -13,6 +13,7 @@ from pydantic_ai import Agent, ModelRetry, RunContext, ToolReturn
 from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
+from support.postgres_proxy import Proxy
 from support.turns_office import Office, Place, lose, office, run, until
 
 from afl.kernel.errors import InputError
@@ -155,6 +156,36 @@ def test_a_turn_that_is_taken_over_goes_on_from_its_cards() -> None:
             assert got.text.endswith("done | look")
             assert asked == [1, 3]
             assert sorted(called) == ["retried", "rich", "slow", "slow"]
+
+    run(work)
+
+
+def test_a_tool_is_not_called_again_because_the_store_was_away(
+    empty_postgres_url: str, nats_url: str
+) -> None:
+    calls: list[int] = []
+
+    def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        if "paid 5" in str(messages[-1]):
+            return ModelResponse([TextPart("Thank you.")])
+        return ModelResponse([ToolCallPart("pay", {"euros": 5})])
+
+    agent = Agent(FunctionModel(answer), name="clerk")
+
+    @agent.tool_plain
+    def pay(euros: int) -> str:
+        calls.append(euros)
+        return f"paid {euros}"
+
+    async def work() -> None:
+        with Proxy(empty_postgres_url) as proxy:
+            proxy.cut_at, proxy.deliver = b"paid 5", False
+            async with office(Place(proxy.url, nats_url)) as there:
+                await there.hire(NO_MODEL)
+                await there.agents.serve(agent)
+                assert (await there.agents.ask("clerk", "Tea.")).text == "Thank you."
+                assert proxy.cut_at is None  # the line was cut
+        assert calls == [5]
 
     run(work)
 

@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 from support.eventually import eventually
-from support.turns_office import Barrier, Office, Place, office, run, told_first, until
+from support.postgres_proxy import Proxy
+from support.turns_office import Barrier, Office, Place, office, results_in, run, told_first, until, wants
 
 from afl.kernel.database import Transaction
+from afl.models import Request
+from afl.models.scripted import Scripted
 from afl.turns import transitions
 from afl.turns.model import InboxRow, Limits
 from afl.turns.protocol.ids import new_id
@@ -105,6 +108,38 @@ def test_a_worker_ends_though_a_message_cannot_be_handled(place: Place) -> None:
             worker._handle_all([message])
             await worker.stop(grace=0.1)
             assert not worker._handling
+
+    run(work)
+
+
+@pytest.mark.parametrize("deliver", [True, False])
+@pytest.mark.parametrize("lost", ["paid 5", "Once upon"])
+def test_what_was_done_is_not_done_again_because_the_store_was_away(
+    empty_postgres_url: str, nats_url: str, lost: str, deliver: bool
+) -> None:
+    """The connection breaks when a result or a reply is committed, and the commit may have succeeded or not."""
+
+    async def work() -> None:
+        calls: list[str] = []
+
+        def pay(euros: int) -> str:
+            calls.append("pay")
+            return f"paid {euros}"
+
+        def answer(request: Request) -> Scripted:
+            calls.append("model")
+            return "Once upon a time" if results_in(request) else wants(("pay", {"euros": 5}))
+
+        with Proxy(empty_postgres_url) as proxy:
+            proxy.cut_at, proxy.deliver = lost.encode(), deliver
+            async with office(Place(proxy.url, nats_url)) as there:
+                there.agents.toolbox.add(pay)
+                await there.hire(answer)
+                await there.agents.define("ada", tools=["pay"], budget={"turn": {"tokens": 1_000_000}})
+                got = await there.agents.ask("ada", "go")
+                assert (got.status, got.text) == ("success", "Once upon a time")
+                assert proxy.cut_at is None  # the line was cut
+        assert calls == ["model", "pay", "model"]
 
     run(work)
 

@@ -239,7 +239,7 @@ class ServedRun(TurnRun):
         def work(tx: Transaction) -> Head:
             return note(tx, self._state.head, cards=cards, step=end, lease_ms=limits.lease_ms, limits=limits)
 
-        self._state.advance(await self._services.write(work), cards)
+        self._state.advance(await self._services.store(self._state.turn_id, work), cards)
 
     # -- ends -------------------------------------------------------------------------------------------------
 

@@ -58,7 +58,7 @@ async def timed(services: WorkerServices, state: TurnState, work: Awaitable[T]) 
     if accounts:
         used = Used(ms=int((time.monotonic() - begun) * 1000))
         project = state.head.project_id
-        await services.write(lambda tx: settle(tx, project, accounts, "-", used))
+        await services.store(state.turn_id, lambda tx: settle(tx, project, accounts, "-", used))
     return result
 
 
@@ -101,7 +101,9 @@ class _Call:
 
     async def settle(self, usage: Usage, ms: int) -> None:
         used, project = self._used(usage, ms), self.state.head.project_id
-        await self.services.write(lambda tx: settle(tx, project, self.accounts, self.entry, used))
+        await self.services.store(
+            self.state.turn_id, lambda tx: settle(tx, project, self.accounts, self.entry, used)
+        )
 
     def _used(self, usage: Usage, ms: int) -> Used:
         cost = self.services.prices.cost(self.model, usage)

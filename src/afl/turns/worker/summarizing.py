@@ -39,8 +39,8 @@ async def summarize(services: WorkerServices, state: TurnState) -> None:
         _log.warning("turn %s goes on without a summary of its session: %s", state.turn_id, error)
         return
     card, limits = summary_card(state, wanted, reply), services.engine.limits
-    head = await services.write(
-        lambda tx: note(tx, state.head, cards=[card], lease_ms=limits.lease_ms, limits=limits)
+    head = await services.store(
+        state.turn_id, lambda tx: note(tx, state.head, cards=[card], lease_ms=limits.lease_ms, limits=limits)
     )
     state.advance(head, [card])
     stored = state.output[-1]

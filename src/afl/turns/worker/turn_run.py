@@ -311,7 +311,7 @@ class TurnRun:
             )
             return head, sent
 
-        head, sent = await self._services.write(work)
+        head, sent = await self._services.store(state.turn_id, work)
         state.step_ends[step.end.step_id] = step.end
         state.advance(head, sent.cards)
         state.awaited = {wait.tool_call_id for wait in sent.waits}
@@ -321,8 +321,8 @@ class TurnRun:
 
     async def _commit(self, step: StepResult) -> StepOutcome | None:
         engine, bounds = self._services.engine, self._services.limits
-        outcome = await self._services.write(
-            lambda tx: commit_step(tx, self._state, step, engine.limits, bounds)
+        outcome = await self._services.store(
+            self._state.turn_id, lambda tx: commit_step(tx, self._state, step, engine.limits, bounds)
         )
         self._publish(*outcome.signals)
         return self._committed(outcome)
@@ -330,7 +330,9 @@ class TurnRun:
     async def _finish(self, ending: Ending) -> StepOutcome | None:
         limits = self._services.engine.limits
         return self._committed(
-            await self._services.write(lambda tx: finish_turn(tx, self._state, ending, limits))
+            await self._services.store(
+                self._state.turn_id, lambda tx: finish_turn(tx, self._state, ending, limits)
+            )
         )
 
     # -- events -----------------------------------------------------------------------------------------------
