@@ -16,7 +16,8 @@ _BPF_RETURN = 0x06
 
 
 class Proxy:
-    """Forwards a PostgreSQL server. `cut_at` closes a line when the client sends these bytes.
+    """Forwards a PostgreSQL server. `cut_at` closes a line when the client sends these bytes, once it
+    has sent those of `cut_after`.
 
     `deliver` says whether the server still gets them. With `pooler` the server's greeting carries a process number
     that is not the backend's, as pgbouncer's does.
@@ -31,6 +32,7 @@ class Proxy:
         netloc = f"{parts.netloc.rpartition('@')[0]}@127.0.0.1:{port}"
         self.url = urlunsplit(parts._replace(netloc=netloc, query="sslmode=disable&gssencmode=disable"))
         self.cut_at: bytes | None = None
+        self.cut_after = b""
         self.deliver = True
         self.lines = 0
         self.sent: list[bytes] = []  # by clients, in the pieces that arrived
@@ -84,6 +86,10 @@ class Proxy:
 
     def _watch(self, data: bytes) -> tuple[bytes, bool]:
         self.sent.append(data)
+        if self.cut_after in data:
+            self.cut_after = b""
+        if self.cut_after:
+            return data, True
         if self.cut_at is None or self.cut_at not in data:
             return data, True
         self.cut_at = None

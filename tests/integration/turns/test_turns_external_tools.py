@@ -6,6 +6,7 @@ import itertools
 from typing import Any
 
 import pytest
+from support.postgres_proxy import Proxy
 from support.turns_office import (
     Barrier,
     Office,
@@ -376,6 +377,36 @@ def test_a_service_for_tools(place: Place) -> None:
             await service.handle(commands[0])  # once more: not called again, and reported in vain
             assert sorted(made) == [2, 3, 4]
             await service.stop()
+
+    run(work)
+
+
+@pytest.mark.parametrize("deliver", [True, False])
+def test_a_service_makes_no_call_again_because_the_store_was_away(
+    empty_postgres_url: str, nats_url: str, deliver: bool
+) -> None:
+    calls: list[int] = []
+
+    def pay(euros: int) -> str:
+        calls.append(euros)
+        return f"paid {euros}"
+
+    async def work() -> None:
+        with Proxy(empty_postgres_url) as proxy:
+            proxy.cut_after, proxy.cut_at, proxy.deliver = b"paid 5", b"COMMIT\x00", deliver
+            async with (
+                office(Place(empty_postgres_url, nats_url)) as there,
+                office(Place(proxy.url, nats_url)) as elsewhere,
+            ):
+                service = ToolService(elsewhere.engine, there.project, [pay], target="bank")
+                await service.register()
+                await service.start()
+                await there.hire(told_first([("pay", {"euros": 5})]))
+                await there.agents.define("ada", tools=["pay"])
+                assert (await there.agents.ask("ada", "go")).text == "paid 5"
+                await service.stop()
+                assert proxy.cut_at is None  # the line was cut
+        assert calls == [5]
 
     run(work)
 

@@ -28,6 +28,7 @@ from afl.turns.errors import ProtocolViolation
 from afl.turns.intents import ReportIntent
 from afl.turns.message import Message
 from afl.turns.model import L0Result, TurnRef
+from afl.turns.outages import across_outages
 from afl.turns.protocol.ids import new_id
 from afl.turns.protocol.subjects import PREFIX
 from afl.turns.resources import Tool as ToolRow
@@ -157,7 +158,8 @@ class ToolService:
             source = context.acting_as(told.author_id)
             return self._engine.report(tx, source, ReportIntent(turn, payload, context.tool_call_id))
 
-        result = await self._engine.run(work)
+        what = f"the result of call {context.tool_call_id}"
+        result = await across_outages(what, lambda: self._engine.run(work))
         if not result.accepted:
             _log.warning("report of call %s was refused: %s", context.tool_call_id, result.error)
 

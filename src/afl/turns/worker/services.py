@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
 from contextvars import copy_context
@@ -13,13 +12,14 @@ from typing import TYPE_CHECKING, TypeVar
 
 from afl.kernel.backoff import Backoff
 from afl.kernel.database import Transaction
-from afl.kernel.errors import FencedError, InputError, StoreUnavailable
+from afl.kernel.errors import InputError
 from afl.kernel.thread_pool import ThreadPool
 from afl.kernel.unraisable import failing
 from afl.models import PRICES, Model, Prices, Reply, Request
 from afl.models.conversation import CORRECTIONS
 from afl.models.model import OnText, complete
 from afl.turns.engine import L0Engine
+from afl.turns.outages import across_outages
 from afl.turns.tools.dependencies import Dependencies
 from afl.turns.tools.local import THREADS, Toolbox, ToolCaller
 from afl.turns.worker.text_writer import TextWriter
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from afl.turns.mcp.sessions import McpSessions
 
 T = TypeVar("T")
-_log = logging.getLogger("afl.turns")
-STORE_BACKOFF = Backoff(0.05, cap=2.0)  # while the store is unreachable
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +84,8 @@ class WorkerServices:
         return await self.engine.database.run("write", work)
 
     async def store(self, turn_id: str, work: Callable[[Transaction], T]) -> T:
-        """A transaction with what cannot be had again, such as a reply or the results of tools: across outages.
-
-        StoreUnavailable: the fence missed after an attempt that may have succeeded, so that the store has to be read.
-        """
-        outage: StoreUnavailable | None = None
-        failures = 0
-        while True:
-            try:
-                return await self.write(work)
-            except FencedError:
-                if outage is None:
-                    raise
-                raise outage from None
-            except StoreUnavailable as error:
-                outage = error
-            failures += 1
-            _log.warning("turn %s waits for the store: %s", turn_id, outage)
-            await asyncio.sleep(STORE_BACKOFF.delay(failures))
+        """A transaction with what cannot be had again; see `across_outages`."""
+        return await across_outages(f"turn {turn_id}", lambda: self.write(work))
 
     def chosen(self, request: Request) -> tuple[Model, str]:
         """The model that a request is for, and what that model calls it."""

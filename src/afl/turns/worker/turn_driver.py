@@ -10,10 +10,11 @@ from afl.kernel.error_text import text_of
 from afl.kernel.errors import AgentFlowError, FencedError, StoreUnavailable
 from afl.turns.model import Head, L0Result
 from afl.turns.orchestration.fork_join import join_child
+from afl.turns.outages import STORE_BACKOFF
 from afl.turns.protocol import headers as names
 from afl.turns.store import heads
 from afl.turns.transitions import fail_turn
-from afl.turns.worker.services import STORE_BACKOFF, WorkerServices
+from afl.turns.worker.services import WorkerServices
 from afl.turns.worker.turn_run import TurnRun
 from afl.turns.worker.turn_state import TurnState
 

@@ -16,6 +16,7 @@ from afl.models import Model, PythonTool
 from afl.turns.bus import WakeupSubscription
 from afl.turns.engine import L0Engine
 from afl.turns.model import EnteredTurn, FreeSlot, Head, InboxRow
+from afl.turns.outages import STORE_BACKOFF
 from afl.turns.store import inbox
 from afl.turns.tools.dependencies import Dependencies
 from afl.turns.tools.local import LocalTool, Toolbox
@@ -24,7 +25,7 @@ from afl.turns.worker.blocked_loop import BlockedLoopGuard
 from afl.turns.worker.claims import Claimed, claim
 from afl.turns.worker.held_leases import HeldLeases
 from afl.turns.worker.messages import Handled, MessageHandler
-from afl.turns.worker.services import STORE_BACKOFF, WorkerLimits, WorkerServices
+from afl.turns.worker.services import WorkerLimits, WorkerServices
 from afl.turns.worker.turn_driver import TurnDriver
 from afl.turns.worker.turn_state import Q, TurnState
 
