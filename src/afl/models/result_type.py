@@ -15,6 +15,7 @@ from typing import Any, Generic, TypeVar, is_typeddict
 import msgspec
 
 from afl.kernel import codec
+from afl.kernel.error_text import text_of
 from afl.kernel.errors import InputError, PayloadError
 from afl.models.pydantic_reader import PydanticReader
 
@@ -96,6 +97,12 @@ def _validator() -> Any:
     return Draft202012Validator
 
 
+def _nothing_elsewhere() -> Any:
+    from referencing import Registry  # noqa: PLC0415  comes with jsonschema
+
+    return Registry()
+
+
 def _path(problem: Any) -> str:
     path: str = problem.json_path
     return path
@@ -109,7 +116,8 @@ def schema_problem(schema: Mapping[str, Any], data: Any) -> str | None:
 def schema_problems(schema: Mapping[str, Any], data: Any) -> dict[str, str]:
     """What is wrong with data, by the field at the top where it is; empty for the whole.
 
-    Without the package jsonschema only the names at the top are checked: whoever asked for the result checks it again.
+    InputError if the schema cannot be used; nothing that it refers to elsewhere is loaded. Without the package
+    jsonschema only the names at the top are checked: whoever asked for the result checks it again.
     """
     validator = _validator()
     if validator is None:
@@ -117,7 +125,14 @@ def schema_problems(schema: Mapping[str, Any], data: Any) -> dict[str, str]:
             name for name in schema.get("required", ()) if not (isinstance(data, Mapping) and name in data)
         ]
         return {"": f"it lacks {', '.join(missing)}"} if missing else {}
-    found = sorted(validator(dict(schema)).iter_errors(data), key=_path)[:5]
+    try:
+        found = sorted(validator(dict(schema), registry=_nothing_elsewhere()).iter_errors(data), key=_path)[
+            :5
+        ]
+    except (
+        Exception
+    ) as error:  # an unknown type, a reference that leads nowhere or in a circle, a bad pattern
+        raise InputError(f"the schema cannot be used: {text_of(error)}") from error
     texts: dict[str, list[str]] = {}
     for each in found:
         field = str(each.path[0]) if each.path else ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import replace
 
 import pytest
 
@@ -30,6 +31,7 @@ from afl.runtime.stores.sql_store.store import SqlStore
 from afl.runtime.task_handlers.handler import Handlers
 from afl.turns import TurnRef, open_agents, tool
 from afl.turns.agents import Agents
+from afl.turns.tools.local import LocalTool
 
 SOURCE = """namespace pay {
     event facet Approve(amount: Double) => (ok: Boolean) with Human("finance")
@@ -65,7 +67,11 @@ def ids(found: list[Approval]) -> list[str]:
     return [each.id for each in found]
 
 
-def asking(store: SqlStore, work: Callable[[Agents, TurnRef, Approval], Awaitable[None]]) -> None:
+def asking(
+    store: SqlStore,
+    work: Callable[[Agents, TurnRef, Approval], Awaitable[None]],
+    pay: LocalTool = pay,
+) -> None:
     """A turn that waits for an approval, and what a test does then."""
 
     async def main() -> None:
@@ -121,6 +127,19 @@ def test_what_does_not_fit_changes_nothing_and_the_second_answer_is_told_of_the_
 
     asking(store, work)
     assert paid == []
+
+
+def test_a_call_whose_schema_cannot_be_used_can_be_answered(store: SqlStore) -> None:
+    broken = {**pay.tool.input_schema["properties"], "cents": {"$ref": "#/$defs/none"}}
+    schema = {**pay.tool.input_schema, "properties": broken}
+    other = replace(pay, python=replace(pay.python, tool=replace(pay.tool, input_schema=schema)))
+
+    async def work(agents: Agents, turn: TurnRef, question: Approval) -> None:
+        approvals.answer(store, question.id, {"cents": 5}, by="grace")
+        assert (await agents.wait(turn)).text == "Done."
+
+    asking(store, work, other)
+    assert paid == [("Ada", 5)]
 
 
 def test_the_preview_shows_the_arguments(store: SqlStore) -> None:

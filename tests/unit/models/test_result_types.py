@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypedDict
 
 import pytest
@@ -147,6 +148,21 @@ def test_without_jsonschema_the_names_are_checked(monkeypatch: pytest.MonkeyPatc
 def test_what_is_no_json_schema(schema: dict[str, Any], place: str) -> None:
     with pytest.raises(InputError, match=f"no JSON schema: {place}: "):
         result_type(schema)
+
+
+def test_a_schema_that_refers_to_elsewhere_is_not_loaded(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "schema.json"
+    elsewhere.write_text('{"type": "integer"}')
+    with pytest.raises(InputError, match=r"the schema cannot be used: .*schema\.json"):
+        schema_problem({"properties": {"n": {"$ref": elsewhere.as_uri()}}}, {"n": "many"})
+
+
+@pytest.mark.parametrize(
+    "part", [{"$ref": "#/$defs/none"}, {"type": "nope"}, {"pattern": "("}, {"$ref": "#"}]
+)
+def test_a_schema_that_cannot_be_used_is_told(part: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="the schema cannot be used: "):
+        schema_problem({"allOf": [part]}, "many")
 
 
 def test_what_has_no_schema() -> None:
