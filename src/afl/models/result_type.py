@@ -9,8 +9,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from datetime import date, datetime, time, timedelta
+from functools import cache, cached_property, partial
 from typing import Any, Generic, TypeVar, is_typeddict
+from uuid import UUID
 
 import msgspec
 
@@ -20,6 +22,7 @@ from afl.kernel.errors import InputError, PayloadError
 from afl.models.pydantic_reader import PydanticReader
 
 T = TypeVar("T")
+_FORMATS = {"date": date, "date-time": datetime, "time": time, "duration": timedelta, "uuid": UUID}
 
 
 @dataclass(frozen=True)
@@ -103,6 +106,21 @@ def _nothing_elsewhere() -> Any:
     return Registry()
 
 
+@cache
+def _formats() -> Any:
+    """Formats of texts that have a type of Python's own; that of jsonschema needs a package for some of them."""
+    from jsonschema import FormatChecker  # noqa: PLC0415
+
+    checker = FormatChecker(formats=())
+    for name, kind in _FORMATS.items():
+        checker.checks(name, raises=msgspec.ValidationError)(partial(_has_format, kind))
+    return checker
+
+
+def _has_format(kind: type, value: Any) -> bool:
+    return not isinstance(value, str) or isinstance(msgspec.convert(value, kind), kind)
+
+
 def _path(problem: Any) -> str:
     path: str = problem.json_path
     return path
@@ -125,13 +143,10 @@ def schema_problems(schema: Mapping[str, Any], data: Any) -> dict[str, str]:
             name for name in schema.get("required", ()) if not (isinstance(data, Mapping) and name in data)
         ]
         return {"": f"it lacks {', '.join(missing)}"} if missing else {}
+    checker = validator(dict(schema), registry=_nothing_elsewhere(), format_checker=_formats())
     try:
-        found = sorted(validator(dict(schema), registry=_nothing_elsewhere()).iter_errors(data), key=_path)[
-            :5
-        ]
-    except (
-        Exception
-    ) as error:  # an unknown type, a reference that leads nowhere or in a circle, a bad pattern
+        found = sorted(checker.iter_errors(data), key=_path)[:5]
+    except Exception as error:  # for an unknown type, a reference to nowhere, a bad pattern
         raise InputError(f"the schema cannot be used: {text_of(error)}") from error
     texts: dict[str, list[str]] = {}
     for each in found:

@@ -6,6 +6,7 @@ import datetime
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
+from uuid import UUID
 
 import pytest
 from pydantic import BaseModel, Field, field_validator
@@ -148,6 +149,24 @@ def test_without_jsonschema_the_names_are_checked(monkeypatch: pytest.MonkeyPatc
 def test_what_is_no_json_schema(schema: dict[str, Any], place: str) -> None:
     with pytest.raises(InputError, match=f"no JSON schema: {place}: "):
         result_type(schema)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fits", "fits_not"),
+    [
+        (datetime.date, "2026-03-01", "tomorrow"),
+        (datetime.datetime, "2026-03-01T09:30:00Z", "2026-03-01T25:00:00Z"),
+        (datetime.datetime, "2026-03-01T09:30:00", "at nine"),
+        (datetime.time, "09:30:00", "nine"),
+        (datetime.timedelta, "PT5M", "5 minutes"),
+        (UUID, "12345678-1234-5678-1234-567812345678", "1234"),
+    ],
+)
+def test_dates_and_the_like_are_checked_by_the_schema(kind: Any, fits: str, fits_not: str) -> None:
+    schema = result_type(kind).schema
+    assert schema_problem(schema, fits) is None
+    assert schema_problem(schema, fits_not) == f"$: {fits_not!r} is not a {schema['format']!r}"
+    assert schema_problem({"format": "date"}, 7) is None  # a format says something of texts only
 
 
 def test_a_schema_that_refers_to_elsewhere_is_not_loaded(tmp_path: Path) -> None:
