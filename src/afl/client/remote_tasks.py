@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from afl.client.store_client import OperationsClient
 from afl.kernel import codec
 from afl.kernel.bounds import LONGEST_TEXT
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import FencedError, InputError, NotFoundError, PayloadError, StoreError, Throttled
 from afl.kernel.ids import random_id
 from afl.operations.problems import RemoteError, RequestError, ServerAway, ServerDefect
@@ -23,7 +24,7 @@ from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.persistence.held_claims import Claim
 from afl.runtime.program.policies import MOST_RETRY_AFTER
 from afl.runtime.stores.masking import masked_log
-from afl.runtime.worker.results import TaskResult, error_text
+from afl.runtime.worker.results import TaskResult
 
 _log = logging.getLogger(__name__)
 

@@ -10,11 +10,14 @@ _LONGEST = 1_000_000  # to look for secrets in
 
 
 def text_of(error: BaseException) -> str:
-    """What an error says; the name of its class if that is nothing, or if it fails to give a text."""
+    """What an error says, as text that can be stored; the name of its class if there is none, or it cannot be had."""
     try:
-        return str(error) or type(error).__name__
+        text = str(error) or type(error).__name__
     except Exception:  # the class is somebody else's
-        return type(error).__name__
+        text = type(error).__name__
+    return text.encode(
+        "utf-8", "backslashreplace"
+    ).decode()  # Python has halves of characters in names of files
 
 
 def error_text(error: BaseException | str) -> str:

@@ -121,6 +121,14 @@ def test_an_error_that_cannot_give_its_text_is_an_answer_with_its_name() -> None
         assert called(local_tool(function), {}).error == {"code": "Unspeakable", "message": "Unspeakable"}
 
 
+def test_an_error_with_half_a_character_is_an_answer() -> None:
+    def read() -> None:
+        raise FileNotFoundError("no file caf\udce9")  # as Python has a name that is not UTF-8
+
+    said = {"code": "FileNotFoundError", "message": "no file caf\\udce9"}
+    assert called(local_tool(read), {}).error == said
+
+
 def test_what_a_canceled_task_of_a_tool_raises_is_an_answer() -> None:
     async def waits() -> None:
         task = asyncio.ensure_future(asyncio.Event().wait())

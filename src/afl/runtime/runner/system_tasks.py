@@ -11,6 +11,7 @@ from copy import copy
 from typing import Any
 
 from afl.kernel.clock import wall_ms
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import AgentFlowError, CorruptRow, InputError, StoreError
 from afl.language.compiler import compile_source
 from afl.runtime.entities import FlowDefinition, RunnerState, TaskDefinition, TaskState
@@ -18,7 +19,6 @@ from afl.runtime.evaluator import Evaluator
 from afl.runtime.program.program import Program
 from afl.runtime.stores.masking import error_record
 from afl.runtime.types import StepId, WorkflowId
-from afl.runtime.worker.results import error_text
 
 EXECUTE_TASK_NAME = "afl:execute"
 RESUME_TASK_NAME = "afl:resume"

@@ -12,7 +12,7 @@ from typing import Any
 
 from afl.kernel import codec, crashpoint
 from afl.kernel.clock import wall_ms
-from afl.kernel.error_text import error_text as stored_text
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import CorruptRow, PayloadError
 from afl.kernel.traceback_text import TracebackText
 from afl.runtime.entities import TaskDefinition, TaskState, close_attempt, retried
@@ -84,11 +84,6 @@ class HandlerFailure(Exception):
     def __init__(self, message: str, kind: str) -> None:
         super().__init__(message)
         self.kind = kind
-
-
-def error_text(error: BaseException) -> str:
-    """The text of an error, fit to be stored whatever the handler put into it: cut, and without secrets."""
-    return stored_text(error).encode("utf-8", "replace").decode()
 
 
 def requeue(store: PersistenceAPI, result: TaskResult, delay_ms: int) -> bool:

@@ -17,6 +17,7 @@ from functools import partial
 from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
 from afl.kernel.clock import wall_ms
+from afl.kernel.error_text import error_text
 from afl.kernel.errors import StoreError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.notify import Subscription
@@ -40,7 +41,7 @@ from afl.runtime.worker.held_runs import HeldRuns
 from afl.runtime.worker.in_flight import InFlightTasks
 from afl.runtime.worker.lease_keeper import LeaseKeeper
 from afl.runtime.worker.options import PeriodicJobs, WorkerHooks, WorkerOptions
-from afl.runtime.worker.results import TaskResult, closed_task, error_text, requeue
+from afl.runtime.worker.results import TaskResult, closed_task, requeue
 
 _log = logging.getLogger(__name__)
 
