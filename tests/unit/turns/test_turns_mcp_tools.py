@@ -17,7 +17,7 @@ from mcp_types import CONNECTION_CLOSED, CallToolResult, TextContent, ToolAnnota
 from afl.kernel.errors import InputError
 from afl.kernel.public_address import is_public
 from afl.kernel.settings import load_settings
-from afl.turns.mcp.connection import McpConnection
+from afl.turns.mcp.connection import McpConnection, McpUnavailable
 from afl.turns.mcp.server import McpServer, McpServers, server_of
 from afl.turns.mcp.tools import McpTool, local_tools, needs_approval
 from afl.turns.mcp.transport import PrivateAddress, PublicTransport
@@ -136,6 +136,24 @@ def test_a_server_that_died_before_a_call_is_asked_again() -> None:
 
     asyncio.run(work(False))
     asyncio.run(work(True))
+
+
+class Silent:
+    """A session whose server answers nothing any more."""
+
+    async def list_tools(self, **_: Any) -> Any:
+        await asyncio.Event().wait()
+
+
+def test_a_server_that_does_not_list_its_tools_in_time_is_told_as_such() -> None:
+    async def work() -> None:
+        session: Any = nullcontext(Silent())
+        connection = McpConnection(McpServer(command=["x"], connect_timeout=0.01), lambda: session)
+        with pytest.raises(McpUnavailable, match=r"x does not list its tools: it did not answer in 0\.01 s"):
+            await connection.tools()
+        await connection.close()
+
+    asyncio.run(work())
 
 
 def test_who_needs_approval() -> None:

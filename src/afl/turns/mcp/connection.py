@@ -58,7 +58,8 @@ class McpConnection:
                 self._tools = await _all_tools(client)
         except (MCPError, TimeoutError, ValueError) as error:
             await self._lose(client)
-            raise McpUnavailable(f"MCP server {self.server.name} does not list its tools: {error}") from error
+            why = self.server.too_late if isinstance(error, TimeoutError) else _cause(error)
+            raise McpUnavailable(f"MCP server {self.server.name} does not list its tools: {why}") from error
         self._tools_until = time.monotonic() + TOOLS_SECONDS
         return self._tools
 
@@ -155,7 +156,7 @@ class _Session:
         await self.close()
         if isinstance(error, InputError):
             raise error
-        why = f"it did not answer in {self._server.connect_timeout:g} s" if late else _cause(error)
+        why = self._server.too_late if late else _cause(error)
         raise McpUnavailable(f"MCP server {self._server.name} cannot be reached: {why}") from error
 
     async def close(self) -> None:

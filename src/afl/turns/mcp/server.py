@@ -83,6 +83,11 @@ class McpServer:
             if not getattr(self, name) > 0:
                 raise InputError(f"{name} of an MCP server is {getattr(self, name)!r}; expected more than 0")
 
+    @property
+    def too_late(self) -> str:
+        """What is told of a server that is not there in time."""
+        return f"it did not answer in {self.connect_timeout:g} s"
+
     def offers(self, tool: str) -> bool:
         """Whether the tool that the server calls so may be offered."""
         return self.allow is None or any(fnmatchcase(tool, pattern) for pattern in self.allow)
