@@ -50,7 +50,11 @@ def say_how_it_ended(delivered: Delivered) -> None:
     if not delivered.succeeded:
         say(Text.assemble(status_text(delivered.status), f": {delivered.error or delivered.text}"))
     elif delivered.cut_off:
-        say("The reply was cut off at max_tokens, which llm_config of the agent sets.", "yellow")
+        say(
+            "The reply was cut off at max_tokens, which llm_config of the agent sets, "
+            "or at the end of the model's context window.",
+            "yellow",
+        )
     elif not delivered.text:
         say("The reply is empty.", "yellow")
 
@@ -100,8 +104,8 @@ def _step(step: StepView) -> Text:
         text.append(f"  {duration(step.ended - step.started)}", "dim")
     if step.model:
         text.append(f"  {step.model}, {step.input_tokens} + {step.output_tokens} tokens", "dim")
-    if step.cut_off:
-        text.append("  cut off at max_tokens", "yellow")
+    if step.cut_off_at:
+        text.append(f"  cut off at {step.cut_off_at}", "yellow")
     if step.error:
         text.append(f"  {step.error}", "red")
     return text

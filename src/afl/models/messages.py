@@ -155,6 +155,13 @@ class StopReason:
     CONTEXT_FULL = "model_context_window_exceeded"
 
 
+# Why a reply is not complete, with the words for people.
+CUT_OFF = {
+    StopReason.MAX_TOKENS: "max_tokens",
+    StopReason.CONTEXT_FULL: "the end of the model's context window",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """What came of a call; `model` is the full name of the one that answered."""

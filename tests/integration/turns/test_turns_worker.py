@@ -17,8 +17,9 @@ from support.turns_office import (
     wants,
 )
 
-from afl.models import ModelRejected, Request
+from afl.models import ModelRejected, Reply, Request, Text
 from afl.models.errors import ModelUnavailable, RequestTooLong
+from afl.models.messages import StopReason
 from afl.models.scripted import Scripted
 from afl.turns.statuses import StepStatus, TaskStatus
 from afl.turns.store.steps import read_steps
@@ -300,6 +301,18 @@ def test_steps_run_out(place: Place) -> None:
 
 def test_the_default_is_eight_steps() -> None:
     assert WorkerLimits().max_steps == 8
+
+
+@pytest.mark.parametrize("reason", [StopReason.MAX_TOKENS, StopReason.CONTEXT_FULL])
+def test_a_reply_that_was_cut_off_is_told(place: Place, reason: str) -> None:
+    async def work() -> None:
+        async with office(place) as there:
+            await there.hire([Reply((Text("Once upon"),), reason), "The end."])
+            await there.agents.define("ada")
+            assert (await there.agents.ask("ada", "go")).cut_off
+            assert not (await there.agents.ask("ada", "on")).cut_off
+
+    run(work)
 
 
 def test_an_end_that_must_be(place: Place) -> None:

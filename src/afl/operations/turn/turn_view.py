@@ -8,7 +8,7 @@ from typing import Any
 
 from afl.kernel import codec
 from afl.kernel.database import Transaction
-from afl.models.messages import StopReason
+from afl.models.messages import CUT_OFF
 from afl.operations.parameters import Turn
 from afl.operations.turn.turn_files import FileView, files_view
 from afl.operations.turn.turn_store import TurnStore, reading
@@ -47,7 +47,7 @@ class CardView:
 
 @dataclass(frozen=True, slots=True)
 class StepView:
-    """One step with what it cost; None: not known. `stop_reason`: why the reply ended; max_tokens: it was cut off."""
+    """One step with what it cost; None: not known. `stop_reason`: why the reply ended: max_tokens, end_turn ..."""
 
     step: str
     number: int
@@ -63,8 +63,9 @@ class StepView:
     stop_reason: str = ""
 
     @property
-    def cut_off(self) -> bool:
-        return self.stop_reason == StopReason.MAX_TOKENS
+    def cut_off_at(self) -> str:
+        """Where its reply was cut off; empty if it was not."""
+        return CUT_OFF.get(self.stop_reason, "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from afl.kernel import codec
 from afl.kernel.errors import InputError
-from afl.models.messages import StopReason
+from afl.models.messages import CUT_OFF
 from afl.models.result_type import result_type
 from afl.turns.bus.outbox import out_row
 from afl.turns.cardbox import cards
@@ -65,7 +65,7 @@ class TurnPlace:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The end of a turn with its deliverable. `cut_off`: the last reply of its model reached max_tokens."""
+    """The end of a turn with its deliverable. `cut_off`: the last reply of its model is not complete."""
 
     agent_turn_id: str
     status: TaskStatus
@@ -109,7 +109,7 @@ class Delivered:
             event.get("error_code"),
             event["output_box_id"],
             event["deliverable_card_id"],
-            (event.get("stats") or {}).get("stop_reason") == StopReason.MAX_TOKENS,
+            (event.get("stats") or {}).get("stop_reason") in CUT_OFF,
         )
 
 

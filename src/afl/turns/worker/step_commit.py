@@ -9,7 +9,7 @@ from typing import Any
 from afl.kernel.database import Transaction
 from afl.kernel.errors import InputError
 from afl.models import Reply
-from afl.models.messages import StopReason
+from afl.models.messages import CUT_OFF
 from afl.turns.cardbox.card_store import find_cards
 from afl.turns.cardbox.cards import CONTROL, Card, NewCard
 from afl.turns.intents import ToolWait
@@ -162,8 +162,8 @@ def send_calls(
 def finish_turn(tx: Transaction, state: TurnState, ending: Ending, limits: Limits) -> TurnEnded:
     """End the turn."""
     stats = {**ending.stats, "steps": state.head.steps}
-    if ending.step is not None and ending.step.metadata.get("stop_reason") == StopReason.MAX_TOKENS:
-        stats["stop_reason"] = StopReason.MAX_TOKENS  # what is delivered was cut off
+    if ending.step is not None and (reason := ending.step.metadata.get("stop_reason")) in CUT_OFF:
+        stats["stop_reason"] = reason  # what is delivered was cut off
     ending = replace(ending, stats=stats)
     result = finish(tx, state.head, ending, limits)
     return TurnEnded(result, ending, (*ending.cards, ending.deliverable))
