@@ -19,6 +19,7 @@ from afl.fleet.messages import Level, LogLine, RunDetail, Status, TaskView
 from afl.fleet.protocol import whole_lines
 from afl.fleet.requests import CancelRun, GetLogs, GetRun, RunWorkflow, WatchRun
 from afl.fleet.settings import FleetSettings
+from afl.fleet.workflow_json import decode_workflow
 from afl.kernel import codec, telemetry
 from afl.kernel.errors import AgentFlowError
 from afl.kernel.telemetry import Ended, traceparent_of
@@ -190,7 +191,7 @@ class FleetBridge(Bridge):
         run = detail.run
         text = f"fleet run {run.run_id} of {external.to} is {run.status.value}"
         about = run.cancel_reason if run.status is Status.CANCELED else run.error
-        failed = next((task for task in detail.tasks if task.status in (Status.FAILED, Status.CRASHED)), None)
+        failed = _failed_task(detail)
         if failed is None:
             return f"{text}: {about}" if about else text
         lines = [line.payload for line in await self._lines(detail, failed, _SHOWN_LINES)]
@@ -200,6 +201,16 @@ class FleetBridge(Bridge):
     async def _lines(self, detail: RunDetail, task: TaskView, last: int) -> list[LogLine]:
         request = GetLogs(run_id=detail.run.run_id, task_instance_id=task.task_instance_id, last=last)
         return (await self._client.call(request)).lines
+
+
+def _failed_task(detail: RunDetail) -> TaskView | None:
+    """The first task that failed and was not allowed to."""
+    tasks = decode_workflow(bytes(detail.workflow)).tasks
+    for task in detail.tasks:
+        allowed = task.task_id in tasks and tasks[task.task_id].allow_failure
+        if task.status in (Status.FAILED, Status.CRASHED) and not allowed:
+            return task
+    return None
 
 
 def _parameters(external: ExternalTask) -> dict[str, Any]:

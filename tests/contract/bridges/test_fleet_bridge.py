@@ -50,6 +50,15 @@ tasks:
       cmd: sh
       args: [-c, "printf '{\\"text\\": \\"'; yes x | head -300000 | tr -d '\\n'; printf '\\"}'"]
 """
+TOLERANT = """
+name: Tolerant
+tasks:
+  check:
+    name: Check
+    config: !Subprocess {cmd: sh, args: [-c, 'echo no cache; exit 4']}
+    allow_failure: true
+  load: {name: Load, depends: [check], config: !Subprocess {cmd: sh, args: [-c, 'echo no such table; exit 3']}}
+"""
 SLOW = "name: Slow\ntasks:\n  a: {name: A, config: !Subprocess {cmd: sleep, args: ['600']}}\n"
 FACET = """
 event facet Work(GIVEN) => (RETURNS) with Fleet("NAME") POLICY
@@ -71,7 +80,8 @@ def source(name: str, returns: str = "", given: str = "", values: str = "", poli
 def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalProcess]:
     folder = tmp_path_factory.mktemp("fleet")
     principal = PrincipalProcess(folder)
-    for name, text in (("sum", SUM), ("broken", BROKEN), ("large", LARGE), ("slow", SLOW)):
+    files = {"sum": SUM, "broken": BROKEN, "tolerant": TOLERANT}
+    for name, text in {**files, "large": LARGE, "slow": SLOW}.items():
         principal.write_workflow(name, text)
     principal.start()
     agent = AgentProcess(principal.settings, folder / "agent")
@@ -140,6 +150,12 @@ def test_a_failed_run_fails_the_step_with_its_task_and_last_lines(
     report = crossing.run(source("broken"), bridges=host(crossing, principal))
     assert report.error is not None and report.error.error_type == "FleetFailed"
     assert "task load: exit code 3" in report.error.message
+    assert "no such table" in report.error.message
+
+
+def test_a_failure_that_is_allowed_is_not_the_reason(crossing: Crossing, principal: PrincipalProcess) -> None:
+    report = crossing.run(source("tolerant"), bridges=host(crossing, principal))
+    assert report.error is not None and "task load: exit code 3" in report.error.message
     assert "no such table" in report.error.message
 
 
