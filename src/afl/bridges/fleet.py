@@ -58,7 +58,7 @@ _WATCHED = 200  # runs that are watched at a time; the others are polled
 _WATCH_MS = 10_000
 _QUEUED_MS = 3_000  # for a run that no agent has taken
 _AGAIN_SECONDS = 1.0
-_LAST_LINES = 50  # the line with the result is among these
+_LAST_PIECES = 50  # of standard output; the line with the result consists of the last of these
 _SHOWN_LINES = 5
 _KINDS = {
     Status.FAILED: "FleetFailed",
@@ -181,7 +181,7 @@ class FleetBridge(Bridge):
         wanted = None if external.returns is None else {field.name for field in external.returns} - own.keys()
         if wanted is None or wanted:
             for task in sorted(detail.tasks, key=lambda task: task.ended_at or 0):
-                printed |= _printed(await self._lines(detail, task, _LAST_LINES))
+                printed |= _printed(await self._lines(detail, task, _LAST_PIECES, Level.INFO))
         if external.returns is None:
             return Outcome(external.id, result=printed)
         return Outcome(external.id, result=declared_values(external, own | printed))
@@ -198,8 +198,10 @@ class FleetBridge(Bridge):
         why = failed.error or about or "failed"
         return "\n  ".join([f"{text}: task {failed.task_id}: {why}", *lines])
 
-    async def _lines(self, detail: RunDetail, task: TaskView, last: int) -> list[LogLine]:
-        request = GetLogs(run_id=detail.run.run_id, task_instance_id=task.task_instance_id, last=last)
+    async def _lines(self, detail: RunDetail, task: TaskView, last: int, level: str = "") -> list[LogLine]:
+        """The last lines of a task, of standard output and error unless the level says which."""
+        run_id, instance = detail.run.run_id, task.task_instance_id
+        request = GetLogs(run_id=run_id, task_instance_id=instance, level=level, last=last)
         return (await self._client.call(request)).lines
 
 

@@ -249,6 +249,7 @@ class GetLogs(JsonRequest[LogPage], frozen=True, kw_only=True):
     run_id: NameOrNothing = ""
     workflow_id: NameOrNothing = ""
     task_instance_id: NameOrNothing = ""
+    level: NameOrNothing = ""
     start_ms: Integer | None = None
     end_ms: Integer | None = None
     after: Position = 0

@@ -59,6 +59,11 @@ tasks:
     allow_failure: true
   load: {name: Load, depends: [check], config: !Subprocess {cmd: sh, args: [-c, 'echo no such table; exit 3']}}
 """
+TALKATIVE = """
+name: Talkative
+tasks:
+  sum: {name: Sum, config: !Subprocess {cmd: sh, args: [-c, 'echo "{\\"sum\\": 3}"; seq 200 >&2']}}
+"""
 SLOW = "name: Slow\ntasks:\n  a: {name: A, config: !Subprocess {cmd: sleep, args: ['600']}}\n"
 FACET = """
 event facet Work(GIVEN) => (RETURNS) with Fleet("NAME") POLICY
@@ -81,7 +86,7 @@ def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalPro
     folder = tmp_path_factory.mktemp("fleet")
     principal = PrincipalProcess(folder)
     files = {"sum": SUM, "broken": BROKEN, "tolerant": TOLERANT}
-    for name, text in {**files, "large": LARGE, "slow": SLOW}.items():
+    for name, text in {**files, "talkative": TALKATIVE, "large": LARGE, "slow": SLOW}.items():
         principal.write_workflow(name, text)
     principal.start()
     agent = AgentProcess(principal.settings, folder / "agent")
@@ -131,6 +136,13 @@ def test_parameters_go_in_and_outputs_come_back(crossing: Crossing, principal: P
 def test_an_output_of_any_length_comes_back(crossing: Crossing, principal: PrincipalProcess) -> None:
     report = crossing.run(source("large", "text: String"), bridges=host(crossing, principal))
     assert report.outputs == {"text": "x" * 300_000}
+
+
+def test_an_output_comes_back_whatever_follows_it_on_standard_error(
+    crossing: Crossing, principal: PrincipalProcess
+) -> None:
+    report = crossing.run(source("talkative", "sum: Long"), bridges=host(crossing, principal))
+    assert (report.error, report.outputs) == (None, {"sum": 3})
 
 
 def test_an_output_that_is_missing_or_does_not_fit_fails_the_step(

@@ -17,7 +17,7 @@ from afl.kernel.database import Database, Query, connect
 MORE = 3000
 FEW = 60
 ALWAYS = {"start": 0, "end": 2**60}
-EVERYTHING = {"workflow_id": "", "task_instance_id": "", **ALWAYS, "limit": 5}
+EVERYTHING = {"workflow_id": "", "task_instance_id": "", "level": "", **ALWAYS, "limit": 5}
 
 LOOKS = {
     "leases that ended": (Q.expired, {"moment": 1000, "limit": 10}),

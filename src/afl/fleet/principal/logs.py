@@ -202,6 +202,7 @@ def _filters(request: GetLogs) -> dict[str, str | int]:
     return {
         "workflow_id": request.workflow_id,
         "task_instance_id": request.task_instance_id,
+        "level": request.level,
         "start": 0 if request.start_ms is None else request.start_ms,
         "end": _FOREVER if request.end_ms is None else request.end_ms,
         "limit": _BLOCKS,

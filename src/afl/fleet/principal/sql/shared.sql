@@ -212,27 +212,27 @@ order by timestamp_ms desc, position desc limit :limit
 select * from fleet_log_blocks
 where position >= (select coalesce(max(position), 0) from fleet_log_blocks where position <= :after + 1)
     and last > :after and (:workflow_id = '' or workflow_id = :workflow_id)
-    and (:task_instance_id = '' or task_instance_id = :task_instance_id)
+    and (:task_instance_id = '' or task_instance_id = :task_instance_id) and (:level = '' or level = :level)
     and (timestamp_ms >= :start and timestamp_ms < :end) is true
 order by position limit :limit
 -- name: blocks_of_instance_after
 select * from fleet_log_blocks
 where workflow_instance_id = :instance_id and last > :after
     and (:workflow_id = '' or workflow_id = :workflow_id)
-    and (:task_instance_id = '' or task_instance_id = :task_instance_id)
+    and (:task_instance_id = '' or task_instance_id = :task_instance_id) and (:level = '' or level = :level)
     and timestamp_ms >= :start and timestamp_ms < :end
 order by last limit :limit
 -- name: blocks_before
 select * from fleet_log_blocks
 where last <= :before and position <= :before and (:workflow_id = '' or workflow_id = :workflow_id)
-    and (:task_instance_id = '' or task_instance_id = :task_instance_id)
+    and (:task_instance_id = '' or task_instance_id = :task_instance_id) and (:level = '' or level = :level)
     and (timestamp_ms >= :start and timestamp_ms < :end) is true
 order by position desc limit :limit
 -- name: blocks_of_instance_before
 select * from fleet_log_blocks
 where workflow_instance_id = :instance_id and last <= :before
     and (:workflow_id = '' or workflow_id = :workflow_id)
-    and (:task_instance_id = '' or task_instance_id = :task_instance_id)
+    and (:task_instance_id = '' or task_instance_id = :task_instance_id) and (:level = '' or level = :level)
     and timestamp_ms >= :start and timestamp_ms < :end
 order by last desc limit :limit
 -- name: lines_counted
