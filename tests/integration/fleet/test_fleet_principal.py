@@ -334,6 +334,24 @@ def test_a_silent_agent_crashes_in_time_and_its_run_goes_on_elsewhere(tmp_path: 
             assert client.call(GetRun(moves)).run.status is Status.COMPLETED
 
 
+def test_the_system_checks_that_silent_peers_are_still_there(principal: PrincipalProcess) -> None:
+    """Otherwise the connections of a machine that was switched off stay open for good, and use up the open files."""
+    settings = principal.settings
+    with OldPeer(settings) as peer, Client(settings) as client:
+        client.call(Ping())
+        peer.pusher()
+        peer.subscriber("")
+        for port in (settings.principal_port, settings.logs_listening_port, settings.logs_publishing_port):
+            eventually(lambda port=port: _is_kept_alive(port))
+
+
+def _is_kept_alive(port: int) -> bool:
+    """Whether every connection accepted on a port has a keepalive timer (2), and there is one."""
+    rows = [line.split() for line in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    accepted = [row for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "01"]
+    return bool(accepted) and all(row[5].startswith("02:") for row in accepted)
+
+
 def test_two_principals_cannot_have_one_port(principal: PrincipalProcess, tmp_path: Path) -> None:
     second = PrincipalProcess(tmp_path)
     second.settings = principal.settings

@@ -23,6 +23,13 @@ from afl.kernel.errors import ServerError
 _log = logging.getLogger(__name__)
 _LARGEST = 16 * 1024 * 1024
 _BACKLOG = 200_000  # queued lines per subscriber before it misses some
+# A connection whose peer is gone without closing it, as when its machine is switched off, ends within two minutes.
+_KEEPALIVE = {
+    zmq.TCP_KEEPALIVE: 1,
+    zmq.TCP_KEEPALIVE_IDLE: 60,
+    zmq.TCP_KEEPALIVE_INTVL: 15,
+    zmq.TCP_KEEPALIVE_CNT: 4,
+}
 _SEVERAL = Answer(client_error("ParseError: a request is one frame"))
 
 
@@ -65,6 +72,8 @@ class Sockets:
         self._open.append(socket)
         socket.setsockopt(zmq.MAXMSGSIZE, _LARGEST)
         socket.setsockopt(zmq.IPV6, int(settings.is_ipv6))
+        for option, value in _KEEPALIVE.items():
+            socket.setsockopt(option, value)
         if self._keys is not None:
             self._keys.secure(socket)
         address = settings.address(port or "*")
