@@ -21,7 +21,7 @@ from afl.coordination.errors import (
     PermanentFailure,
 )
 from afl.coordination.keys import queue_name
-from afl.coordination.models import AgentId, FailureType, MessageType, ReceivedMessage
+from afl.coordination.models import AgentId, FailureType, MessageResult, MessageType, ReceivedMessage
 from afl.kernel import telemetry
 from afl.kernel.backoff import Backoff
 from afl.kernel.canceling import cancel_and_wait
@@ -224,8 +224,19 @@ class Consumer:
             told = await self._coordinator.respond(received, answer, sender=self._agent_id)
             if not told.delivered:  # the requester waits for it: it is retried, or becomes a dead letter
                 error = f"the response was refused: {told.error}"
+                attempt = received.queue_message.delivery_attempts + 1
+                _log.warning(
+                    "message %r of %s failed, attempt %d: %s", message.message_id, self._name, attempt, error
+                )
                 await self._coordinator.nack(self._agent_id, received.token, FailureType.TRANSIENT, error)
                 return
+        elif message.message_type is MessageType.REQUEST and not isinstance(answer, MessageResult | None):
+            _log.warning(
+                "request %r of %s gets no response: its handler returned a %s, and only a dict is sent",
+                message.message_id,
+                self._name,
+                type(answer).__name__,
+            )
         if not await self._coordinator.ack(self._agent_id, received.token):
             _log.warning("%s finished too late: its reservation had ended", message.message_id)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 import pytest
 from support.post_office import ANN, BOB, CLEO, HIGH, Office, Post, drained, letter
@@ -141,3 +142,30 @@ def test_a_consumer_answers_with_what_its_handler_returns(office: Office, handle
         assert await drained(asking) == []
 
     office(story)
+
+
+@pytest.mark.parametrize(
+    ("returned", "told"),
+    [
+        ([4], "request .* of bob:one gets no response: its handler returned a list, and only a dict is sent"),
+        ({"sum": {4}}, "message .* of bob:one failed, attempt 1: the response was refused: .*set"),
+    ],
+)
+def test_a_response_that_cannot_be_sent_is_logged(
+    office: Office, caplog: pytest.LogCaptureFixture, returned: object, told: str
+) -> None:
+    async def story(post: Post) -> None:
+        asking, answering = post.coordinator(), post.coordinator(retry_attempts=0)
+        await asking.send_message(ANN, BOB, letter(kind=MessageType.REQUEST))
+        handled = asyncio.Event()
+
+        async def handle(received: ReceivedMessage) -> object:
+            handled.set()
+            return returned
+
+        async with Consumer(answering, BOB, handle):
+            await handled.wait()
+        assert await drained(asking) == []
+
+    office(story)
+    assert re.search(told, caplog.text)
