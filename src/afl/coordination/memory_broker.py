@@ -113,7 +113,7 @@ class MemoryBroker(Broker):
         return sorted(name for name, queue in self._world.queues.items() if not queue.is_unlisted)
 
     async def count(self, queue: str) -> Counts:
-        return self._world.queue(queue).count(self._world.now())
+        return self._world.queue(queue).count(self.options, self._world.now())
 
     async def subscribe(self, queue: str, subscription: str, types: Sequence[str]) -> bool:
         it = self._world.queue(queue)

@@ -196,7 +196,8 @@ class MemoryQueue:
         self._drop_lapsed(options, now)
         return result
 
-    def count(self, now: int) -> Counts:
+    def count(self, options: CoordinatorOptions, now: int) -> Counts:
+        self._drop_lapsed(options, now)
         at = max(now, self.clock)
         ready = {level: [each for each in line if each.place[0] <= at] for level, line in self.lines.items()}
         scores = [each.place[0] for line in ready.values() for each in line]

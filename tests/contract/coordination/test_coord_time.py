@@ -39,6 +39,23 @@ def test_what_outlived_its_time_is_gone(office: Office) -> None:
     office(story)
 
 
+def test_what_outlived_its_time_is_not_counted(office: Office) -> None:
+    async def story(post: Post) -> None:
+        coordinator = post.coordinator()
+        for number, priority in ((1, HIGH), (2, NORMAL), (3, LOW)):
+            await coordinator.send_message(ANN, BOB, letter(number, priority=priority), ttl_seconds=30)
+        await coordinator.send_message(ANN, BOB, letter(4), delay_seconds=20, ttl_seconds=30)
+        await coordinator.send_message(ANN, BOB, letter(5))
+        held = await must_receive(coordinator, timeout=100)
+        await post.pass_time(31)
+        found = await coordinator.statistics(BOB)
+        assert (found.ready, found.delayed, found.in_flight) == (1, 0, 1)
+        assert await coordinator.ack(BOB, held.token)
+        assert await drained(coordinator) == ["letter-5"]
+
+    office(story)
+
+
 def test_a_queue_full_of_lapsed_messages_has_room(office: Office) -> None:
     async def story(post: Post) -> None:
         coordinator = post.coordinator(queue_size=2)

@@ -1,5 +1,10 @@
--- uses: clock queue state
+-- uses: clock queue state entry expiry
 -- Ready per line (9, 5, 1), waiting in all lines, in flight, dead, the oldest ready score's age, time until the next.
+-- Messages whose time to live is over are deleted first.
+local before = redis.call('HLEN', MESSAGES)
+drop_lapsed(10000)
+local left = redis.call('HLEN', MESSAGES)
+if left < before then settle(left) end
 local _, at = read_state()
 local ready, waiting, oldest, due = {}, 0, -1, -1
 for index, line in ipairs(LINES) do
