@@ -187,15 +187,16 @@ class FleetBridge(Bridge):
         return Outcome(external.id, result=declared_values(external, own | printed))
 
     async def _reason(self, external: ExternalTask, detail: RunDetail) -> str:
-        """The task that failed and its last lines."""
+        """Why it was canceled, or the task that failed and its last lines."""
         run = detail.run
         text = f"fleet run {run.run_id} of {external.to} is {run.status.value}"
-        about = run.cancel_reason if run.status is Status.CANCELED else run.error
+        if run.status is Status.CANCELED:
+            return f"{text}: {run.cancel_reason}" if run.cancel_reason else text
         failed = _failed_task(detail)
         if failed is None:
-            return f"{text}: {about}" if about else text
+            return f"{text}: {run.error}" if run.error else text
         lines = [line.payload for line in await self._lines(detail, failed, _SHOWN_LINES)]
-        why = failed.error or about or "failed"
+        why = failed.error or run.error or "failed"
         return "\n  ".join([f"{text}: task {failed.task_id}: {why}", *lines])
 
     async def _lines(self, detail: RunDetail, task: TaskView, last: int, level: str = "") -> list[LogLine]:

@@ -17,7 +17,7 @@ from afl.bridges.fleet import FleetBridge
 from afl.bridges.service import BridgeService
 from afl.fleet.client import Client
 from afl.fleet.messages import RunView, Status
-from afl.fleet.requests import CancelRun, ListRuns
+from afl.fleet.requests import CancelRun, GetRun, ListRuns
 from afl.operations.run.control import cancel
 from afl.runtime.sqlite_store import SqliteStore
 
@@ -64,6 +64,12 @@ name: Talkative
 tasks:
   sum: {name: Sum, config: !Subprocess {cmd: sh, args: [-c, 'echo "{\\"sum\\": 3}"; seq 200 >&2']}}
 """
+HALF_BROKEN = """
+name: Half broken
+tasks:
+  load: {name: Load, config: !Subprocess {cmd: sh, args: [-c, 'exit 3']}}
+  wait: {name: Wait, config: !Subprocess {cmd: sleep, args: ['600']}}
+"""
 SLOW = "name: Slow\ntasks:\n  a: {name: A, config: !Subprocess {cmd: sleep, args: ['600']}}\n"
 FACET = """
 event facet Work(GIVEN) => (RETURNS) with Fleet("NAME") POLICY
@@ -85,7 +91,7 @@ def source(name: str, returns: str = "", given: str = "", values: str = "", poli
 def principal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrincipalProcess]:
     folder = tmp_path_factory.mktemp("fleet")
     principal = PrincipalProcess(folder)
-    files = {"sum": SUM, "broken": BROKEN, "tolerant": TOLERANT}
+    files = {"sum": SUM, "broken": BROKEN, "tolerant": TOLERANT, "half_broken": HALF_BROKEN}
     for name, text in {**files, "talkative": TALKATIVE, "large": LARGE, "slow": SLOW}.items():
         principal.write_workflow(name, text)
     principal.start()
@@ -215,6 +221,26 @@ def test_somebody_who_cancels_the_run_fails_the_step(crossing: Crossing, princip
     crossing.until(run, "failed")
     error = crossing.task(run).error
     assert error is not None and error["type"] == "FleetCanceled" and "the disk is full" in error["message"]
+
+
+def test_a_cancel_is_the_reason_even_if_a_task_had_failed(
+    crossing: Crossing, principal: PrincipalProcess
+) -> None:
+    host(crossing, principal)
+    run = crossing.submit(source("half_broken"))
+    task = crossing.task(run)
+    with Client(principal.settings) as client:
+        eventually(lambda: _task_failed(client, task.uuid))
+        client.call(CancelRun(task.uuid, "the disk is full"))
+    crossing.until(run, "failed")
+    error = crossing.task(run).error
+    assert error is not None and error["type"] == "FleetCanceled" and "the disk is full" in error["message"]
+
+
+def _task_failed(client: Client, run_id: str) -> bool:
+    if run_id not in {run.run_id for run in client.call(ListRuns(limit=1000))}:
+        return False
+    return any(task.status is Status.FAILED for task in client.call(GetRun(run_id)).tasks)
 
 
 def test_a_principal_that_is_away_is_waited_for(crossing: Crossing, tmp_path: Path) -> None:
