@@ -5,8 +5,6 @@ msgspec reads their types, save those with a model or a constraint of pydantic i
 
 from __future__ import annotations
 
-import dataclasses
-import typing
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,13 +12,8 @@ import msgspec
 
 from afl.kernel.error_text import text_of
 from afl.kernel.errors import InputError
+from afl.kernel.pydantic_types import is_of_pydantic, needs_pydantic
 from afl.models.pydantic_reader import PydanticReader
-
-_PYDANTIC = ("pydantic", "pydantic_core", "annotated_types")  # packages
-_OF_PYDANTIC = (
-    "__get_pydantic_core_schema__",
-    "__pydantic_core_schema__",
-)  # a class that it reads has one of these
 
 
 class Parameter:
@@ -31,7 +24,7 @@ class Parameter:
         self._kind = kind
         self._tool = tool
         about = f"parameter {name!r} of tool {tool}"
-        self._pydantic = PydanticReader(kind, about) if _needs_pydantic(kind, set()) else None
+        self._pydantic = PydanticReader(kind, about) if needs_pydantic(kind) else None
 
     def schema(self, suffix: str = "") -> tuple[dict[str, Any], dict[str, Any]]:
         """Its schema, and what that refers to, with `suffix` behind the names."""
@@ -41,7 +34,7 @@ class Parameter:
         lifted: dict[str, Any] = {}
 
         def of_model(kind: type) -> dict[str, Any]:
-            if not _is_pydantics(kind):
+            if not is_of_pydantic(kind):
                 raise NotImplementedError
             found = PydanticReader(kind, f"{self.name!r} of tool {self._tool}").schema(suffix)
             lifted.update(found.pop("$defs", {}))  # references count from the root of the tool's schema
@@ -81,31 +74,6 @@ def schemas_of(parameters: Iterable[Parameter]) -> tuple[dict[str, dict[str, Any
         found[each.name] = schema
         shared.update(components)
     return found, shared
-
-
-def _is_pydantics(kind: Any) -> bool:
-    """Whether a class is one of pydantic's own, a model, or a dataclass of it."""
-    package = str(getattr(kind, "__module__", "")).partition(".")[0]
-    return package in _PYDANTIC or any(hasattr(kind, name) for name in _OF_PYDANTIC)
-
-
-def _needs_pydantic(kind: Any, seen: set[Any]) -> bool:
-    """Whether there is anything in a type that only pydantic reads, or reads better."""
-    if typing.get_origin(kind) is typing.Annotated:
-        if any(_is_pydantics(type(each)) for each in kind.__metadata__):
-            return True
-    elif isinstance(kind, type) and typing.get_origin(kind) is None:
-        if _is_pydantics(kind) or kind in seen or not dataclasses.is_dataclass(kind):
-            return _is_pydantics(kind)
-        seen.add(kind)
-        try:
-            return any(
-                _needs_pydantic(each, seen)
-                for each in typing.get_type_hints(kind, include_extras=True).values()
-            )
-        except NameError:  # msgspec says what is wrong
-            return False
-    return any(_needs_pydantic(each, seen) for each in typing.get_args(kind))
 
 
 def _from_data(kind: Any, value: Any) -> Any:

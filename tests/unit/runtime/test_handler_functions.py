@@ -203,6 +203,11 @@ class Leg(TypedDict):
     next: NotRequired[Leg]
 
 
+@dataclass
+class Trip:
+    by: list[Train | Bike]
+
+
 class Note(TypedDict):
     text: str
 
@@ -214,22 +219,24 @@ def test_unions_of_models_and_typed_dicts_are_what_they_are_annotated_as() -> No
         by: Annotated[Train | Bike, Field(discriminator="kind")],
         then: list[Train | Bike],
         leg: Leg,
+        trip: Trip,
         note: Note,
     ) -> None:
-        seen.extend([by, then, leg, note])
+        seen.extend([by, then, leg, trip, note])
 
     train, bike = {"kind": "train", "leaves": "2026-01-02"}, {"kind": "bike", "gears": 3}
     leg = {"day": "2026-01-02", "next": {"day": "2026-01-03"}}
-    call(work, by=train, then=[bike, train], leg=leg, note={"text": "x", "more": 1})
+    call(work, by=train, then=[bike, train], leg=leg, trip={"by": [bike]}, note={"text": "x", "more": 1})
     day = date(2026, 1, 2)
     assert seen == [
         Train(leaves=day),
         [Bike(gears=3), Train(leaves=day)],
         {"day": day, "next": {"day": date(2026, 1, 3)}},
+        Trip([Bike(gears=3)]),
         {"text": "x", "more": 1},
     ]
     with pytest.raises(InputError, match=r"(?s)takes 'by' as .*Train.*; .*'car'"):
-        call(work, by={"kind": "car"}, then=[], leg=leg, note={})
+        call(work, by={"kind": "car"}, then=[], leg=leg, trip={"by": []}, note={})
 
 
 def test_what_a_parameter_is_annotated_with_beside_its_type_is_checked() -> None:

@@ -13,9 +13,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import sys
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import date, time, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -27,6 +27,7 @@ from uuid import UUID
 import msgspec
 
 from afl.kernel.errors import InputError
+from afl.kernel.pydantic_types import needs_pydantic
 
 _NOT_IN_JSON = (
     *(date, time, timedelta, UUID, Decimal, Enum, PurePath, bytes, bytearray),  # texts or numbers there
@@ -77,15 +78,14 @@ def converted(given: Mapping[str, Any], types: Mapping[str, ParameterType], face
 
 def _converter(kind: Any) -> Callable[[Any], Any] | None:
     """What makes such a value of data; None if there is nothing to make, or the type cannot be told from data."""
-    try:
-        parts = list(_parts(kind, set()))
-        if any(map(_is_pydantic, parts)):
-            return partial(sys.modules["pydantic"].TypeAdapter(kind).validate_python, **_both_names())
-        if any(map(_is_typed, parts)):
+    with suppress(Exception):  # such as a union of two dataclasses
+        if needs_pydantic(kind):
+            from pydantic import TypeAdapter  # noqa: PLC0415  whoever has such a type has imported it
+
+            return partial(TypeAdapter(kind).validate_python, **_both_names())
+        if any(map(_is_typed, _parts(kind, set()))):
             msgspec.convert(None, kind | None, dec_hook=_made)
             return partial(msgspec.convert, type=kind, dec_hook=_made, str_keys=True)
-    except Exception:  # such as a union of two dataclasses
-        return None
     return None
 
 
@@ -106,16 +106,12 @@ def _shown(kind: Any) -> str:
     return kind.__name__ if isinstance(kind, type) else str(kind)
 
 
-def _is_pydantic(kind: Any) -> bool:
-    """A model, or a `Field` of pydantic's in an `Annotated`."""
-    return hasattr(kind, "model_validate") or type(kind).__module__ == "pydantic.fields"
-
-
 def _is_typed(kind: Any) -> bool:
     made = typing.get_origin(kind) or kind
     return (
         isinstance(kind, msgspec.Meta)
         or _has_number_keys(kind)
+        or hasattr(made, "model_validate")
         or (isinstance(made, type) and (issubclass(made, _NOT_IN_JSON) or dataclasses.is_dataclass(made)))
     )
 
@@ -138,7 +134,9 @@ def _made(kind: Any, value: Any) -> Any:
 
 
 @cache
-def _both_names() -> dict[str, bool]:
+def _both_names() -> dict[str, Any]:
     """Options for models whose fields may have aliases: what is stored of one has the names of its fields."""
-    parameters = inspect.signature(sys.modules["pydantic"].TypeAdapter.validate_python).parameters
+    from pydantic import TypeAdapter  # noqa: PLC0415  as above
+
+    parameters = inspect.signature(TypeAdapter.validate_python).parameters
     return {"by_alias": True, "by_name": True} if "by_name" in parameters else {}  # since pydantic 2.11
