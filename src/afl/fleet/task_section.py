@@ -31,6 +31,7 @@ _CONFIG_KEYS = {
 }
 _FUNCTION = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d)")
+_LONGEST = 1e9  # seconds
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _SHELLS = frozenset({"sh", "bash", "dash", "zsh", "ksh", "ash", "fish", "csh", "tcsh"})
 _OPTION_WITH_VALUE = re.compile(r"[-+][A-Za-z]*[oO]")  # as in `bash -o pipefail -c ...`
@@ -65,9 +66,14 @@ def duration(section: Section, name: str, *, least: float = 0.0) -> float | None
     if isinstance(value, str):
         match = _DURATION.fullmatch(value)
         value = float(match[1]) * _UNITS[match[2]] if match else None
-    if value is None or not least <= value < 1e9:
+    if value is None:
         section.problem(
             name, "is not a duration; expected seconds, or a text such as '500ms', '30s', '5m', '2h'"
+        )
+        return None
+    if not least <= value < _LONGEST:
+        section.problem(
+            name, f"is {value:g} seconds; expected at least {least:g} and less than {_LONGEST:,.0f}"
         )
         return None
     return float(value)

@@ -221,7 +221,10 @@ def test_every_cycle_is_told_at_its_own_line() -> None:
         (with_task("", "on_crash: restart\n"), "2: on_crash: is 'restart'; expected crashed, requeue"),
         (with_task("", "name: V\n"), "2: name: is given twice"),
         (with_task("timeout: soon"), "6: tasks.a.timeout: is not a duration; expected seconds"),
-        (with_task("timeout: 0"), "6: tasks.a.timeout: is not a duration"),
+        (
+            with_task("timeout: 0"),
+            "6: tasks.a.timeout: is 0 seconds; expected at least 0.001 and less than 1,000,000,000",
+        ),
         (with_task("retries: -1"), "6: tasks.a.retries: is -1; expected a whole number of at least 0"),
         (with_task("retries: {attempts: 0}"), "6: tasks.a.retries.attempts: is 0; expected a whole number"),
         (
