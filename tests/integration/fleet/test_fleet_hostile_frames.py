@@ -60,6 +60,7 @@ SOUND: dict[str, Any] = {
     "end_ms": 9,
     "after": 0,
     "last": 1,
+    "level": "INFO",
     "reason": "",
     "version": 9,
     "verbose": True,
