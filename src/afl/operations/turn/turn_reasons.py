@@ -122,7 +122,7 @@ def _dispatched(place: _Place, head: Head) -> TurnReason:
 def _running(place: _Place, head: Head, life: Life) -> TurnReason:
     left = head.lease_until - place.now
     if life is Life.DEAD or left < 0:
-        lost = "died" if life is Life.DEAD else "let its lease end"
+        lost = "has ended" if life is Life.DEAD else "let its lease end"
         sentence = f"the worker that ran it {lost}; another worker of {place.target} takes it over."
         return place.reason("turn-worker-lost", sentence, _serve(place))
     sentence = f"a worker runs step {head.steps} of it, and has {span(left)} of its lease left."
