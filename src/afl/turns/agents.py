@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import Any, TypeVar, overload
 
@@ -89,30 +89,27 @@ async def open_agents(
     `bus` is `local` (the default: no server is needed) or the address of a NATS server.
     `blobs` is where large files are: a folder, an address that fsspec knows, or a BlobStore; see docs/turn-content.md.
     """
-    database = store if isinstance(store, Database) else await asyncio.to_thread(connect, store)
-    engine = L0Engine(database, open_bus(database, bus), limits, blobs)
-    toolbox = Toolbox(tools)
-    await engine.start()
-    worker = None
-    if model is not None:
-        named = {name: as_model(each) for name, each in (models or {}).items()}
-        worker = Worker(engine, as_model(model), tools=toolbox, limits=worker_limits, models=named, deps=deps)
-        try:
+    async with AsyncExitStack() as opened:
+        if isinstance(store, Database):
+            database = store
+        else:
+            database = await asyncio.to_thread(connect, store)
+            opened.push_async_callback(asyncio.to_thread, database.close)
+        engine = L0Engine(database, open_bus(database, bus), limits, blobs)
+        opened.push_async_callback(engine.close)
+        await engine.start()
+        toolbox = Toolbox(tools)
+        if model is not None:
+            named = {name: as_model(each) for name, each in (models or {}).items()}
+            worker = Worker(
+                engine, as_model(model), tools=toolbox, limits=worker_limits, models=named, deps=deps
+            )
             await worker.start()
-        except BaseException:  # its dependencies cannot be opened
-            await engine.close()
-            raise
-    agents = Agents(engine, project, toolbox)
-    await agents.listen()
-    try:
+            opened.push_async_callback(worker.stop)
+        agents = Agents(engine, project, toolbox)
+        opened.push_async_callback(agents.close)
+        await agents.listen()
         yield agents
-    finally:
-        await agents.close()
-        if worker is not None:
-            await worker.stop()
-        await engine.close()
-        if database is not store:
-            await asyncio.to_thread(database.close)
 
 
 class Agents:

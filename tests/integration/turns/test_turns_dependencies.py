@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from afl.kernel.database import connect
-from afl.kernel.errors import InputError
+from afl.kernel.errors import AgentFlowError, InputError
 from afl.models import Request, ScriptedModel
 from afl.models.messages import ToolResult
 from afl.models.scripted import Scripted, calls
@@ -118,6 +120,31 @@ def test_a_worker_whose_dependencies_cannot_be_opened_does_not_start() -> None:
 
     with pytest.raises(OSError, match="stock"):
         ask(broken)
+
+
+def no_shop() -> Shop:
+    raise OSError("no shop")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"model": ScriptedModel(["never"]), "deps": no_shop},
+        {"model": 7},
+        {"bus": "carrier pigeons"},
+        {"bus": "nats://127.0.0.1:1"},
+    ],
+    ids=["deps", "model", "bus", "server"],
+)
+def test_agents_that_cannot_be_opened_leave_nothing_open(tmp_path: Path, given: dict[str, Any]) -> None:
+    async def main() -> None:
+        with pytest.raises((OSError, AgentFlowError)):
+            async with open_agents(f"sqlite:///{tmp_path}/afl.db", **given):
+                raise AssertionError("opened")
+
+    asyncio.run(main())
+    files = [os.path.realpath(each.path) for each in os.scandir("/proc/self/fd")]
+    assert [each for each in files if each.startswith(str(tmp_path))] == []
 
 
 def test_a_tool_service_has_its_own() -> None:
