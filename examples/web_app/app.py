@@ -17,8 +17,8 @@ from afl.kernel.extras import require_extras
 
 require_extras("web")
 
-from fastapi import FastAPI, Header, HTTPException
-from fastapi.responses import HTMLResponse, StreamingResponse
+from fastapi import FastAPI, Header, HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, StreamingResponse
 from pydantic import BaseModel
 
 import afl
@@ -50,6 +50,12 @@ async def lifespan(app: FastAPI) -> AsyncIterator[None]:
 app = FastAPI(lifespan=lifespan, title="Orders")
 
 
+@app.exception_handler(afl.AgentFlowError)
+async def refuse(request: Request, error: afl.AgentFlowError) -> JSONResponse:
+    """404 if there is no such order, 409 if there is another with its number, 503 while the store is away."""
+    return JSONResponse({"detail": str(error)}, error.status)
+
+
 class Order(BaseModel):
     order: str
     amount: float
@@ -63,12 +69,9 @@ async def page() -> str:
 @app.post("/orders", status_code=202)
 async def submit(order: Order) -> dict[str, str]:
     """Start a workflow. Sending an order twice starts it once: its number is the id of the run."""
-    try:
-        handle = await app.state.flow.start(
-            HERE / "orders.afl", id=f"order-{order.order}", tags={"kind": "order"}, **order.model_dump()
-        )
-    except afl.RunExists as error:
-        raise HTTPException(409, str(error)) from error
+    handle = await app.state.flow.start(
+        HERE / "orders.afl", id=f"order-{order.order}", tags={"kind": "order"}, **order.model_dump()
+    )
     return {"id": handle.id}
 
 
@@ -85,8 +88,6 @@ async def result(order: str) -> dict[str, Any]:
         return await (await app.state.flow.get(f"order-{order}")).result(timeout=60)
     except TimeoutError as error:
         raise HTTPException(504, "the order is not done yet") from error
-    except (afl.RunFailed, afl.RunCanceled) as error:
-        raise HTTPException(500, str(error)) from error
 
 
 @app.get("/orders/{order}/events")
@@ -104,6 +105,8 @@ async def events(order: str, last_event_id: str = Header("")) -> StreamingRespon
 @app.post("/orders/{order}/release")
 async def release(order: str) -> dict[str, str]:
     """A person approves."""
-    (asked,) = await app.state.flow.approvals(run=f"order-{order}")
-    await app.state.flow.approve(asked.id, {"ok": True})
+    approvals = await app.state.flow.approvals(run=f"order-{order}")
+    if not approvals:
+        raise HTTPException(409, "the order does not wait for a release")
+    await app.state.flow.approve(approvals[0].id, {"ok": True})
     return {"released": order}

@@ -66,6 +66,9 @@ if TYPE_CHECKING:
     from afl.emitter import emit_json as emit_json
     from afl.kernel.errors import AgentFlowError as AgentFlowError
     from afl.kernel.errors import InputError as InputError
+    from afl.kernel.errors import NotFoundError as NotFoundError
+    from afl.kernel.errors import StateError as StateError
+    from afl.kernel.errors import StoreUnavailable as StoreUnavailable
     from afl.kernel.redaction import redact as redact
     from afl.language.diagnostics import CompileError as CompileError
     from afl.loader import SourceLoader as SourceLoader
@@ -116,7 +119,7 @@ _HOMES = {
     "afl.parser": "AFLParser ParseError parse",
     "afl.source": "CompilerInput FileOrigin MavenOrigin MongoDBOrigin SourceEntry SourceOrigin SourceRegistry",
     "afl.validator": "AFLValidator ValidationError ValidationResult validate",
-    "afl.kernel.errors": "AgentFlowError InputError",
+    "afl.kernel.errors": "AgentFlowError InputError NotFoundError StateError StoreUnavailable",
     "afl.kernel.redaction": "redact",
     "afl.language.diagnostics": "CompileError",
     "afl.operations.program.submission": "RunExists",

@@ -47,3 +47,22 @@ def test_an_order_is_sent_followed_released_and_outlives_its_server(tmp_path: Pa
             rest = [each["kind"] for _, each in events(client, after=seen[0])]
             assert rest == kinds[kinds.index("step-waiting") + 1 :]
             assert rest[-1] == "run-completed"
+
+
+def test_what_cannot_be_done_has_the_status_of_its_cause(tmp_path: Path) -> None:
+    port = free_port()
+    with (
+        httpx2.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client,
+        web_app(f"sqlite:///{tmp_path}/orders.db", port),
+    ):
+        unknown = [
+            client.get("/orders/99"),
+            client.get("/orders/99/result"),
+            client.get("/orders/99/events"),
+        ]
+        assert [(answer.status_code, "order-99" in answer.json()["detail"]) for answer in unknown] == [
+            (404, True)
+        ] * 3
+        client.post("/orders", json=ORDER)
+        next(each for _, each in events(client) if each["kind"] == "step-waiting")
+        assert [client.post("/orders/12/release").status_code for _ in range(2)] == [200, 409]
