@@ -115,7 +115,7 @@ class PostgresTransport(ServerTransport):
                     _log.warning(
                         "the notifier lost its connection to %s: %s; connecting again",
                         self.name,
-                        str(error).strip(),
+                        " ".join(str(error).split()),
                     )
                 self._closing.wait(_RETRY.delay(failures))
 
