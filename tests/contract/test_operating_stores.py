@@ -19,8 +19,10 @@ from afl.operations.run.waiting import wait
 from afl.operations.work.task_queue import list_tasks
 from afl.operations.work.workers import servers
 from afl.runtime.entities import LogDefinition, ServerDefinition
+from afl.runtime.evaluator import Evaluator
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.task_handlers.handler import Handlers
+from afl.runtime.types import StepId
 
 SOURCE = """namespace t {
     event facet Double(n: Long) => (m: Long)
@@ -72,6 +74,28 @@ def test_retry(store: PersistenceAPI) -> None:
     run = submitted(store)
     runs.resume(store, run, handlers=Handlers.of({"t.Double": refuse}))
     assert why(store, run).code == "run-failed"
+    assert control.retry(store, run).steps == 1
+    assert runs.resume(store, run, handlers=GOOD).outputs == {"m": 12}
+
+
+def test_retry_does_not_work_again_on_what_had_a_result(store: PersistenceAPI) -> None:
+    run = submitted(store)
+    runs.resume(store, run, handlers=Handlers())
+    control.pause(store, run)
+    control.continue_step(store, f"{run}/a", {"m": 6})
+    control.cancel(store, run)
+    assert control.retry(store, run).steps == 1
+    called: list[int] = []
+    handlers = Handlers.of({"t.Double": lambda n: called.append(n) or {"m": n * 2}})
+    assert (runs.resume(store, run, handlers=handlers).outputs, called) == ({"m": 12}, [6])
+
+
+def test_retry_works_again_on_what_failed_while_the_run_was_paused(store: PersistenceAPI) -> None:
+    run = submitted(store)
+    runs.resume(store, run, handlers=Handlers())
+    control.pause(store, run)
+    Evaluator(store).fail_step(StepId(f"{run}/0/a"), "refused")
+    control.cancel(store, run)
     assert control.retry(store, run).steps == 1
     assert runs.resume(store, run, handlers=GOOD).outputs == {"m": 12}
 

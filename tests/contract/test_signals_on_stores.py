@@ -543,6 +543,15 @@ def test_a_retried_run_waits_again_and_keeps_what_it_had(store: PersistenceAPI) 
     assert go_on(store, run).outputs == {"first": 1, "second": 2}
 
 
+def test_a_retried_run_has_what_it_received_while_it_was_paused(store: PersistenceAPI) -> None:
+    run = begun(store, "One", order="7")
+    control.pause(store, run)
+    send_signal(store, run, "paid", {"amount": 1}, id="x")
+    control.cancel(store, run)
+    control.retry(store, run)
+    assert go_on(store, run).outputs == {"amount": 1}
+
+
 @of_stores(offers="retention")
 def test_signals_go_with_their_run(store: PersistenceAPI) -> None:
     run = begun(store, "Pair")

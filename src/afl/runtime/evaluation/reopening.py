@@ -14,6 +14,7 @@ from dataclasses import replace
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StateError
 from afl.runtime.entities import RunDefinition, RunnerState
+from afl.runtime.events import mark_of_saved
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
 from afl.runtime.persistence.history import HistoryEvent, HistoryKind
@@ -34,8 +35,10 @@ def retry_run(persistence: PersistenceAPI, run: RunDefinition, step_id: StepId |
         )
     workflow_id = WorkflowId(run.workflow_id)
     changes = IterationChanges(run=run)
-    changes.consumed_events += [mark.id for mark in persistence.get_marks(workflow_id)]
     steps = persistence.get_steps_by_workflow(workflow_id)
+    done = {mark.id: mark for mark in map(mark_of_saved, steps) if mark is not None}
+    changes.created_events += done.values()
+    changes.consumed_events += [mark.id for mark in persistence.get_marks(workflow_id) if mark.id not in done]
     open_ones = not steps or any(not step.is_terminal for step in steps)
     stopped = run.state == RunnerState.CANCELED and step_id is None and open_ones
     tried = reopen(steps, changes, step_id or workflow_id, forked_at=_forked_at(run))
@@ -72,12 +75,17 @@ def reopen(
 ) -> int:
     """Reopen the failures at or below a step (and, of a canceled run, what waited); how many begin anew.
 
-    The step that the run was forked at keeps its inputs.
+    A step that has its result, but was not evaluated with it before the run ended, keeps it. The step that the run
+    was forked at keeps its inputs.
     """
     by_id = {step.id: step for step in steps}
     failed = {step.id for step in by_id.values() if step.is_error and not _was_caught(step.id, by_id)}
     above = {paths.parent(step_id) for step_id in failed}
-    waiting = {step.id for step in by_id.values() if step.state == StepState.EVENT_TRANSMIT}
+    waiting = {
+        step.id
+        for step in by_id.values()
+        if step.state == StepState.EVENT_TRANSMIT and mark_of_saved(step) is None
+    }
     causes = [step_id for step_id in sorted((failed - above) | waiting) if paths.is_within(step_id, within)]
     for cause in causes:
         if cause == forked_at and by_id[cause].attributes.params and not by_id[cause].is_block:
