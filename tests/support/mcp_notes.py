@@ -1,16 +1,19 @@
-"""An MCP server of its own process, made with the classes of the MCP library alone: `mcp_notes.py FILE [PORT]`.
+"""An MCP server of its own process, made with the classes of the MCP library alone: `mcp_notes.py FILE [PORT [2025]]`.
 
-Each call is a line in FILE: the tool, the process and the idempotency key.
+Each call is a line in FILE: the tool, the process and the idempotency key. With 2025 it speaks the protocol of that
+year, whose clients have sessions.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from mcp.server.mcpserver import Context, MCPServer
 from mcp_types import ToolAnnotations
 
@@ -52,7 +55,31 @@ def write(text: str) -> str:
     return f"note {note('write')}"
 
 
-if len(sys.argv) > 2:
+async def as_in_2025(scope: Any, receive: Any, send: Any) -> None:
+    """The server, which does not know the method that later clients begin with."""
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return await app(scope, receive, send)
+    received = [await receive()]
+    while received[-1].get("more_body"):
+        received.append(await receive())
+    asked = json.loads(b"".join(each["body"] for each in received))
+    if asked["method"] != "server/discover":
+        return await app(scope, lambda: read(received, receive), send)
+    error = {"code": -32601, "message": "Method not found"}
+    body = json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}).encode()
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": 400, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def read(received: list[Any], receive: Any) -> Any:
+    return received.pop(0) if received else await receive()
+
+
+if len(sys.argv) > 3:
+    app = server.streamable_http_app()
+    uvicorn.run(as_in_2025, port=int(sys.argv[2]), log_level="error")
+elif len(sys.argv) > 2:
     server.run("streamable-http", port=int(sys.argv[2]))
 else:
     server.run("stdio")

@@ -52,16 +52,22 @@ class McpConnection:
         """What the server offers now; McpUnavailable if it cannot be asked."""
         if time.monotonic() < self._tools_until and self._session is not None and self._session.is_open:
             return self._tools
+        self._tools = await self._listed(again=self._session is not None)
+        self._tools_until = time.monotonic() + TOOLS_SECONDS
+        return self._tools
+
+    async def _listed(self, *, again: bool) -> Sequence[McpToolDefinition]:
+        """`again`: once more in a new session, if this one turns out to have ended since it was used."""
         client = await self._client()
         try:
             async with asyncio.timeout(self.server.connect_timeout):
-                self._tools = await _all_tools(client)
+                return await _all_tools(client)
         except (MCPError, TimeoutError, ValueError) as error:
             await self._lose(client)
+            if again and isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
+                return await self._listed(again=False)
             why = self.server.too_late if isinstance(error, TimeoutError) else _cause(error)
             raise McpUnavailable(f"MCP server {self.server.name} does not list its tools: {why}") from error
-        self._tools_until = time.monotonic() + TOOLS_SECONDS
-        return self._tools
 
     async def call(
         self, tool: str, arguments: Mapping[str, Any], *, meta: Mapping[str, Any], repeatable: bool

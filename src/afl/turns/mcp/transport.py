@@ -6,11 +6,13 @@ import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from typing import Any
 
 import httpx2
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
-from mcp.client.streamable_http import streamable_http_client
+from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
+from mcp_types import CONNECTION_CLOSED
 
 from afl.kernel.errors import InputError
 from afl.kernel.public_address import is_public
@@ -86,10 +88,27 @@ class PublicTransport(httpx2.AsyncBaseTransport):
         await self._inner.aclose()
 
 
+class HttpClient(httpx2.AsyncClient):
+    """404 within a session says that the server has ended it: the library is told that it is lost."""
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        response = await super().send(request, **options)
+        if response.status_code == 404 and request.method == "POST" and MCP_SESSION_ID in request.headers:
+            await response.aclose()
+            return _refusal(request, 404, CONNECTION_CLOSED, "the session ended")
+        return response
+
+
+def _refusal(request: httpx2.Request, status: int, code: int, message: str) -> httpx2.Response:
+    """An error that the library passes on, as the answer to a request."""
+    answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
+    return httpx2.Response(status, json=answer, request=request)
+
+
 def _http(server: McpServer, allow_private: bool) -> httpx2.AsyncClient:
     timeout = httpx2.Timeout(server.connect_timeout, read=max(_READ_SECONDS, server.timeout))
     headers = server.expanded(server.headers)
     if allow_private:
-        return httpx2.AsyncClient(headers=headers, timeout=timeout)
+        return HttpClient(headers=headers, timeout=timeout)
     # A proxy of the environment would resolve the name itself.
-    return httpx2.AsyncClient(headers=headers, timeout=timeout, transport=PublicTransport(), trust_env=False)
+    return HttpClient(headers=headers, timeout=timeout, transport=PublicTransport(), trust_env=False)
