@@ -1,20 +1,22 @@
-"""MCP servers over HTTP whose sessions end."""
+"""MCP servers over HTTP: sessions that end, and refusals."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import pytest
 from support.processes import python
 from support.turns_office import run
 
 from afl.turns import McpServer
-from afl.turns.mcp.connection import McpConnection
+from afl.turns.mcp.connection import McpConnection, McpUnavailable
 from afl.turns.mcp.transport import opened
 
 NOTES = str(Path(__file__).parents[2] / "support" / "mcp_notes.py")
@@ -82,3 +84,47 @@ def test_a_session_that_ended_costs_no_turn_its_tools(
                 assert await connection.tools() == before
 
     run(work)
+
+
+@contextmanager
+def refusing(status: int, kind: str, body: bytes) -> Iterator[int]:
+    """A server that answers each request so; its port."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            yield server.server_port
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "body", "told"),
+    [
+        (401, "application/json", b'{"error": "invalid_token"}', "HTTP 401 Unauthorized"),
+        (403, "text/html", b"<html>", "HTTP 403 Forbidden"),
+        (404, "text/plain", b"", "HTTP 404 Not Found"),
+        (503, "text/plain", b"", "HTTP 503 Service Unavailable"),
+        (599, "text/plain", b"", "HTTP 599"),
+        (400, "application/json", b'{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"no!"}}', "no!"),
+    ],
+)  # fmt: skip
+def test_the_status_of_a_refusal_is_told(status: int, kind: str, body: bytes, told: str) -> None:
+    async def work(port: int) -> None:
+        async with connected(port) as connection:
+            with pytest.raises(McpUnavailable, match=f"MCP server web cannot be reached: {told}$"):
+                await connection.tools()
+
+    with refusing(status, kind, body) as port:
+        run(partial(work, port))

@@ -12,7 +12,7 @@ import httpx2
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import MCP_SESSION_ID, streamable_http_client
-from mcp_types import CONNECTION_CLOSED
+from mcp_types import CONNECTION_CLOSED, INTERNAL_ERROR, JSONRPCError, jsonrpc_message_adapter
 
 from afl.kernel.errors import InputError
 from afl.kernel.public_address import is_public
@@ -89,20 +89,36 @@ class PublicTransport(httpx2.AsyncBaseTransport):
 
 
 class HttpClient(httpx2.AsyncClient):
-    """404 within a session says that the server has ended it: the library is told that it is lost."""
+    """Has the library pass on what a refusal says. 404 within a session is the end of the session."""
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         response = await super().send(request, **options)
-        if response.status_code == 404 and request.method == "POST" and MCP_SESSION_ID in request.headers:
-            await response.aclose()
-            return _refusal(request, 404, CONNECTION_CLOSED, "the session ended")
-        return response
+        if request.method != "POST" or response.status_code < 400:
+            return response
+        ended = response.status_code == 404 and MCP_SESSION_ID in request.headers
+        if not ended and await _tells_why(response):
+            return response
+        await response.aclose()
+        message = "the session ended" if ended else _in_words(response)
+        error = {"code": CONNECTION_CLOSED if ended else INTERNAL_ERROR, "message": message}
+        answer = {"jsonrpc": "2.0", "id": None, "error": error}
+        return httpx2.Response(response.status_code, json=answer, request=request)
 
 
-def _refusal(request: httpx2.Request, status: int, code: int, message: str) -> httpx2.Response:
-    """An error that the library passes on, as the answer to a request."""
-    answer = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": message}}
-    return httpx2.Response(status, json=answer, request=request)
+async def _tells_why(response: httpx2.Response) -> bool:
+    """Whether its body is an error of the protocol, which the library passes on."""
+    if not response.headers.get("content-type", "").lower().startswith("application/json"):
+        return False
+    body = await response.aread()
+    try:
+        return isinstance(jsonrpc_message_adapter.validate_json(body, by_name=False), JSONRPCError)
+    except ValueError:
+        return False
+
+
+def _in_words(response: httpx2.Response) -> str:
+    reason = httpx2.codes.get_reason_phrase(response.status_code)
+    return f"HTTP {response.status_code} {reason}".rstrip()
 
 
 def _http(server: McpServer, allow_private: bool) -> httpx2.AsyncClient:
