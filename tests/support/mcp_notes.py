@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import uvicorn
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp_types import ToolAnnotations
 
 READS = ToolAnnotations(read_only_hint=True)
@@ -53,6 +53,12 @@ def write(text: str) -> str:
         note("write")
         os.kill(os.getpid(), signal.SIGKILL)
     return f"note {note('write')}"
+
+
+@server.tool(annotations=READS)
+def picture(size: int) -> Image:
+    """A picture of so many bytes."""
+    return Image(data=bytes(size), format="png")
 
 
 async def as_in_2025(scope: Any, receive: Any, send: Any) -> None:

@@ -1,4 +1,4 @@
-"""MCP servers over HTTP: sessions that end, and refusals."""
+"""MCP servers over HTTP: sessions that end, large results, and refusals."""
 
 from __future__ import annotations
 
@@ -82,6 +82,15 @@ def test_a_session_that_ended_costs_no_turn_its_tools(
                 before = await connection.tools()
             async with notes(tmp_path / "calls", port):
                 assert await connection.tools() == before
+
+    run(work)
+
+
+def test_a_result_may_be_as_large_over_http_as_from_a_process(tmp_path: Path, port: int) -> None:
+    async def work() -> None:
+        async with connected(port) as connection, notes(tmp_path / "calls", port):
+            result = await connection.call("picture", {"size": 3_000_000}, meta={}, repeatable=True)
+            assert len(result.content[0].data) == 4_000_000
 
     run(work)
 

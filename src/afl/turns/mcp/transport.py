@@ -38,11 +38,11 @@ async def opened(server: McpServer, *, allow_private: bool) -> AsyncIterator[Cli
         return
     if not allow_private:
         await public_addresses(server.url)  # told before a session is begun
-    async with (
-        _http(server, allow_private) as http,
-        Client(streamable_http_client(server.url, http_client=http), cache=None) as client,
-    ):
-        yield client
+    async with _http(server, allow_private) as http:
+        # An event holds a whole result, with its files; an answer that is no event has no limit either.
+        transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=None)
+        async with Client(transport, cache=None) as client:
+            yield client
 
 
 async def public_addresses(url: str) -> list[str]:
