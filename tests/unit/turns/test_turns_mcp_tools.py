@@ -156,6 +156,35 @@ def test_a_server_that_does_not_list_its_tools_in_time_is_told_as_such() -> None
     asyncio.run(work())
 
 
+def test_a_server_that_does_not_answer_does_not_hold_up_each_turn() -> None:
+    """Each turn asks for the tools; only the first one waits for the answer."""
+
+    async def work(session: Any) -> None:
+        opened: list[Any] = []
+
+        def open_session() -> Any:
+            opened.append(session)
+            return session
+
+        connection = McpConnection(McpServer(command=["x"], connect_timeout=0.2), open_session)
+        told = []
+        for _ in range(3):
+            with pytest.raises(McpUnavailable) as failed:
+                await connection.tools()
+            told.append(str(failed.value))
+        assert len(opened) == 1
+        assert told[1] == told[2] == "MCP server x is not asked again yet: it did not answer in 0.2 s"
+        await connection.close()
+
+    @asynccontextmanager
+    async def never_opened() -> AsyncIterator[Any]:
+        await asyncio.Event().wait()
+        yield
+
+    asyncio.run(work(nullcontext(Silent())))
+    asyncio.run(work(never_opened()))
+
+
 def test_who_needs_approval() -> None:
     def needs(approve: str, reads: bool) -> bool:
         server = McpServer(command=["x"], approve=approve)

@@ -18,7 +18,7 @@ from afl.kernel.errors import InputError
 from afl.turns.mcp.server import McpServer
 from afl.turns.tools.outcome import ToolFailure
 
-TOOLS_SECONDS = 60.0  # how long a list of tools is used before the server is asked again
+TOOLS_SECONDS = 60.0  # how long a list of tools is used, or its lack, before the server is asked again
 MOST_PAGES = 20
 _ATTEMPTS = 3
 _BACKOFF = Backoff(0.1, cap=10.0)
@@ -47,12 +47,24 @@ class McpConnection:
         self._retry_at = 0.0
         self._tools: Sequence[McpToolDefinition] = ()
         self._tools_until = 0.0
+        self._silent_until = 0.0
 
     async def tools(self) -> Sequence[McpToolDefinition]:
         """What the server offers now; McpUnavailable if it cannot be asked."""
         if time.monotonic() < self._tools_until and self._session is not None and self._session.is_open:
             return self._tools
-        self._tools = await self._listed(again=self._session is not None)
+        began = time.monotonic()
+        if began < self._silent_until:
+            raise McpUnavailable(
+                f"MCP server {self.server.name} is not asked again yet: {self.server.too_late}"
+            )
+        try:
+            self._tools = await self._listed(again=self._session is not None)
+        except McpUnavailable:
+            waited = time.monotonic() - began
+            if waited >= self.server.connect_timeout:  # the next turns need not wait as long
+                self._silent_until = time.monotonic() + TOOLS_SECONDS
+            raise
         self._tools_until = time.monotonic() + TOOLS_SECONDS
         return self._tools
 
