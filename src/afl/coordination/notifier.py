@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import suppress
 from typing import Any
 
 from redis.asyncio import Redis
 from redis.asyncio.client import PubSub
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError
 
 from afl.coordination.broker import Waiters
@@ -17,6 +20,7 @@ _log = logging.getLogger(__name__)
 
 PATIENCE_S = 5.0  # for the server to confirm a subscription
 _DIGITS = 10
+_NO_RETRY = Retry(NoBackoff(), 0, supported_errors=())
 
 
 class RedisNotifier:
@@ -35,6 +39,7 @@ class RedisNotifier:
         self._reader: asyncio.Task[None] | None = None
         self._received: dict[str, asyncio.Future[None]] = {}
         self._queues: dict[str, str] = {}
+        self._usual_retry = _NO_RETRY
 
     async def receive(self, channel: str, queue: str, seconds: float) -> None:
         """Return when the server has confirmed the subscription to a channel, at the latest after so long."""
@@ -48,31 +53,50 @@ class RedisNotifier:
             received.result()
 
     async def close(self) -> None:
-        reader, self._reader = self._reader, None
-        if reader is not None:
-            await cancel_and_wait([reader])
         await self._disconnect(None)
 
     async def _subscribe(self, channel: str, queue: str) -> asyncio.Future[None]:
+        """A broken connection is often noticed only here, so another one is made; if that breaks as well, it raises."""
+        async with self._guard:
+            with suppress(ConnectionError):
+                return await self._send(channel, queue)
+            return await self._send(channel, queue)
+
+    async def _send(self, channel: str, queue: str) -> asyncio.Future[None]:
         """The future exists before the command is sent: the reply may be read before this continues."""
         received = self._received[channel] = asyncio.get_running_loop().create_future()
         self._queues[channel] = queue
+        pubsub = self._pubsub = self._pubsub or self._redis.pubsub()
         try:
-            async with self._guard:
-                pubsub = self._pubsub = self._pubsub or self._redis.pubsub()
-                try:
-                    await pubsub.subscribe(channel)
-                except ConnectionError:
-                    # A broken connection raises little; if the server is unavailable, the next command raises too.
-                    await pubsub.subscribe(channel)
-                if self._pubsub is pubsub and self._reader is None:
-                    self._reader = asyncio.create_task(self._read(pubsub), name="coordination notifier")
+            await self._connect(pubsub)
+            await pubsub.subscribe(channel)
+            if self._pubsub is pubsub and self._reader is None:
+                self._reader = asyncio.create_task(self._read(pubsub), name="coordination notifier")
         except BaseException as error:
             if self._received.get(channel) is received:
                 del self._received[channel]
             _end(received, error if isinstance(error, Exception) else None)
+            if isinstance(error, ConnectionError):
+                await self._connection_lost(pubsub, error)
+            elif isinstance(error, Exception) and self._pubsub is not pubsub:  # the driver says anything then
+                raise ConnectionError("the connection was closed meanwhile") from error
             raise
+        finally:
+            if self._pubsub is not pubsub:  # it may have connected again
+                await self._close(pubsub)
         return received
+
+    async def _connect(self, pubsub: Any) -> None:
+        """A connection that raises when it breaks: the driver would connect again, also in two tasks at once."""
+        if not pubsub.connection:
+            await pubsub.connect()
+            self._usual_retry = pubsub.connection.retry
+            pubsub.connection.retry = _NO_RETRY
+
+    async def _close(self, pubsub: Any) -> None:
+        if pubsub.connection is not None:
+            pubsub.connection.retry = self._usual_retry  # it goes back to the pool
+        await pubsub.aclose()
 
     async def _read(self, pubsub: PubSub) -> None:
         try:
@@ -90,8 +114,6 @@ class RedisNotifier:
             self._notify(queue, message["data"])
         elif message["type"] == "subscribe" and received is not None and not received.done():
             received.set_result(None)
-        elif message["type"] == "subscribe":  # after a reconnect: notifications may have been missed
-            self._waiters.notify_all(queue)
 
     def _notify(self, queue: str, data: bytes | str) -> None:
         """Wake one receiver per message; an invalid notification counts as one, since polling costs little."""
@@ -105,19 +127,21 @@ class RedisNotifier:
         if pubsub is None or self._pubsub is not pubsub:
             return
         _log.debug("no notifications until the server answers again: %s", error)
-        reader, self._reader = self._reader, None
-        if reader is not None and reader is not asyncio.current_task():
-            reader.cancel()
         await self._disconnect(error)
         self._waiters.notify_all()
 
     async def _disconnect(self, error: Exception | None) -> None:
         lost, self._received = self._received, {}
         pubsub, self._pubsub = self._pubsub, None
+        reader, self._reader = self._reader, None
         for received in lost.values():
             _end(received, error)
-        if pubsub is not None:
-            await pubsub.aclose()  # type: ignore[no-untyped-call]
+        try:
+            if reader is not None and reader is not asyncio.current_task():
+                await cancel_and_wait([reader])
+        finally:
+            if pubsub is not None:
+                await self._close(pubsub)
 
 
 def _end(received: asyncio.Future[None], error: Exception | None) -> None:

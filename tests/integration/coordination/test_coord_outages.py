@@ -27,7 +27,7 @@ from afl.coordination.errors import (
     PermanentFailure,
     RequestTimeout,
 )
-from afl.coordination.models import MessageType, ReceivedMessage
+from afl.coordination.models import AgentId, MessageType, ReceivedMessage
 from afl.coordination.notifier import RedisNotifier
 from afl.coordination.redis_broker import RedisMessageCoordinator
 from afl.coordination.redis_registry import RedisAgentRegistry
@@ -314,6 +314,29 @@ def test_a_broken_connection_is_replaced(own_server: Stack, url: str) -> None:
                 await asyncio.sleep(0)
         assert (await coordinator.send_message(ANN, BOB, letter())).delivered
         assert await asyncio.wait_for(waiting, 60) is not None
+        await post.close()
+
+    asyncio.run(story())
+
+
+def test_connections_that_break_while_they_are_used_are_told_and_none_is_kept(url: str) -> None:
+    """The driver connects again by itself, for the task that reads and for those that subscribe."""
+
+    async def story() -> None:
+        post = Post(url)
+        assert post.redis is not None
+        async with Redis.from_url(url, max_connections=10) as redis:
+            coordinator = RedisMessageCoordinator(redis, post.prefix)
+            for number in range(200):
+                with suppress(CoordinatorUnavailable):
+                    await coordinator.receive(AgentId(type=f"a{number}"), wait=0.001)
+                await post.redis.client_kill_filter(_type="pubsub")
+                for _ in range(number % 8):
+                    await asyncio.sleep(0)
+                with suppress(CoordinatorUnavailable):
+                    await coordinator.receive(AgentId(type=f"b{number}"), wait=0.001)
+            await coordinator.close()
+            await asyncio.gather(*(redis.ping() for _ in range(10)))  # each needs a connection of its own
         await post.close()
 
     asyncio.run(story())

@@ -15,6 +15,12 @@ from afl.coordination.notifier import RedisNotifier
 DEADLINE_S = 30.0
 
 
+class Wire:
+    """Stands in for the connection of a PubSub."""
+
+    retry = None
+
+
 class Line:
     """Stands in for a PubSub: what it is told to answer, it answers before `subscribe` returns."""
 
@@ -22,6 +28,10 @@ class Line:
         self._server = server
         self._answers: asyncio.Queue[dict[str, Any] | Exception] = asyncio.Queue()
         self.is_closed = False
+        self.connection: Wire | None = None
+
+    async def connect(self) -> None:
+        self.connection = Wire()
 
     async def subscribe(self, channel: str) -> None:
         if self._server.confirms:
