@@ -18,7 +18,7 @@ from typing import Any
 from redis.asyncio import Redis
 from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, RedisError, ResponseError
+from redis.exceptions import NoScriptError, ReadOnlyError, RedisError, ResponseError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from afl.coordination.connections import borrow
@@ -209,6 +209,11 @@ class ScriptRunner:
         if isinstance(error, _AWAY):
             return self._faults.unavailable(
                 f"the Redis server does not answer ({error}); the next call tries again"
+            )
+        if isinstance(error, ReadOnlyError):  # a former primary: its address may lead to another server now
+            await self.redis.connection_pool.disconnect(inuse_connections=False)
+            return self._faults.unavailable(
+                f"the Redis server accepts no writes ({error}); the next call connects again"
             )
         if str(error).startswith("WRONGTYPE"):
             return self._faults.wrong_key(await self._wrong_key(kinds or {}))

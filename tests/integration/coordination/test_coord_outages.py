@@ -253,15 +253,16 @@ async def listeners(redis: Redis) -> set[str]:
     return {client["id"] for client in await redis.client_list(_type="pubsub") if client["sub"] != "0"}
 
 
+async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    with suppress(OSError), closing(sink):
+        while data := await source.read(65536):
+            sink.write(data)
+
+
 @asynccontextmanager
 async def broken_line(url: str, *broken: int) -> AsyncIterator[str]:
     """An address where these connections, counted from 1, are closed at their first word."""
     made = 0
-
-    async def pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-        with suppress(OSError), closing(sink):
-            while data := await source.read(65536):
-                sink.write(data)
 
     async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         nonlocal made
@@ -372,6 +373,36 @@ def test_what_an_outage_keeps_from_being_delivered_is_counted(own_server: Stack,
         await post.close()
 
     asyncio.run(story())
+
+
+def test_a_server_that_became_a_replica_is_left_for_the_new_primary(own_server: Stack, url: str) -> None:
+    """Behind one address, as with most failovers: whoever is connected stays connected to the former primary."""
+
+    async def story(successor: str) -> None:
+        primary = url
+
+        async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there = await asyncio.open_connection(urlsplit(primary).hostname, urlsplit(primary).port)
+            await asyncio.gather(pump(reader, there[1]), pump(there[0], writer))
+
+        async with await asyncio.start_server(accept, "127.0.0.1", 0) as server, Redis.from_url(url) as old:
+            address = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0"
+            post = Post(address)
+            coordinator = post.coordinator()
+            await asyncio.gather(*(coordinator.send_message(ANN, BOB, letter(n)) for n in range(5)))
+            primary = successor
+            await old.replicaof("127.0.0.1", urlsplit(successor).port)
+            try:
+                with pytest.raises(CoordinatorUnavailable, match="accepts no writes"):
+                    await coordinator.send_message(ANN, BOB, letter(5))
+                assert (await coordinator.send_message(ANN, BOB, letter(6))).delivered
+                assert (await must_receive(coordinator)).message.message_id == "letter-6"
+            finally:
+                await old.replicaof("NO", "ONE")
+                await post.close()
+
+    with temporary_stack() as other:
+        asyncio.run(story(other.up(["redis"])["redis"]))
 
 
 def test_a_server_without_memory_refuses_and_stores_nothing(own_server: Stack, url: str) -> None:
