@@ -41,6 +41,7 @@ from afl.coordination.errors import (
     RegistryKeyError,
     RegistryStoreError,
     RegistryUnavailable,
+    RequestFailed,
     RequestRefused,
     RequestTimeout,
 )
@@ -120,6 +121,7 @@ __all__ = [
     "RegistryKeyError",
     "RegistryStoreError",
     "RegistryUnavailable",
+    "RequestFailed",
     "RequestRefused",
     "RequestTimeout",
     "RoutingKey",

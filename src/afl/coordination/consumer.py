@@ -228,7 +228,7 @@ class Consumer:
                 _log.warning(
                     "message %r of %s failed, attempt %d: %s", message.message_id, self._name, attempt, error
                 )
-                await self._coordinator.nack(self._agent_id, received.token, FailureType.TRANSIENT, error)
+                await self._refuse(received, FailureType.TRANSIENT, error)
                 return
         elif message.message_type is MessageType.REQUEST and not isinstance(answer, MessageResult | None):
             _log.warning(
@@ -244,11 +244,17 @@ class Consumer:
         self._held.discard(received.token)
         text = f"{type(error).__name__}: {error}"
         try:
-            await self._while_reserved(
-                lambda: self._coordinator.nack(self._agent_id, received.token, failure, text)
-            )
+            await self._while_reserved(lambda: self._refuse(received, failure, text))
         except MessageCoordinatorError as lost:
             _log.warning("a failure of %s (%s) was not reported: %s", self._name, text, lost)
+
+    async def _refuse(self, received: ReceivedMessage, failure: FailureType, error: str) -> None:
+        """Report a failed attempt; after the last one, whoever waits for a response is told that there will be none."""
+        was_held = await self._coordinator.nack(self._agent_id, received.token, failure, error)
+        attempts = received.queue_message.delivery_attempts + 1
+        is_last = failure is FailureType.PERMANENT or attempts > self._coordinator.options.retry_attempts
+        if was_held and is_last and received.message.message_type is MessageType.REQUEST:
+            await self._coordinator.respond_failure(received, error, sender=self._agent_id)
 
     async def _while_reserved(self, report: Callable[[], Awaitable[object]]) -> None:
         """Report an outcome; try again while the server is away, as long as the reservation can last."""

@@ -194,8 +194,8 @@ class QueueCoordinator(MessageCoordinator):
     ) -> AgentMessage:
         """Send a request and wait for its response.
 
-        RequestRefused when the queue refuses it, RequestTimeout when no response arrives in time; the request is then
-        deleted from the queue, unless a consumer has reserved it.
+        RequestRefused when the queue refuses it, RequestFailed when a Consumer made it a dead letter, RequestTimeout
+        when no response arrives in time; the request is then deleted from the queue, unless a consumer has reserved it.
         """
         self._check_open()
         microseconds("timeout", timeout, least=0.001)
@@ -212,6 +212,13 @@ class QueueCoordinator(MessageCoordinator):
         self._check_open()
         asked = request.queue_message.message if isinstance(request, ReceivedMessage) else request
         return await self._replies.answer(asked, payload, sender or asked.recipient, self.options.reply_ttl)
+
+    async def respond_failure(self, request: ReceivedMessage, error: str, *, sender: AgentId) -> None:
+        """Tell a waiting requester that its request is a dead letter; others read the dead letters."""
+        self._check_open()
+        await self._replies.answer_failure(
+            request.queue_message.message, error, sender, self.options.reply_ttl
+        )
 
     def subscribe_to_messages(
         self, agent_id: AgentId, message_types: list[MessageType]

@@ -8,6 +8,7 @@ MessageCoordinatorError
 ├── CoordinatorKeyError        a key holds another type of value (also StoreCorrupt)
 ├── CoordinatorStoreError      the server refused, for example without memory (also StoreError)
 ├── CoordinatorClosed          it was closed
+├── RequestFailed              a request became a dead letter: its handler failed
 ├── RequestRefused             a request could not be put into the recipient's queue
 └── RequestTimeout             no response in time (also TimeoutError)
 AgentRegistryError
@@ -72,6 +73,12 @@ class CoordinatorStoreError(
 
 class CoordinatorClosed(MessageCoordinatorError, hint="Make a new coordinator; a closed one stays closed."):
     """The coordinator was closed."""
+
+
+class RequestFailed(
+    MessageCoordinatorError, hint="`afl coord dlq show AGENT ID` has the request, and what it failed of."
+):
+    """The recipient failed on every attempt, so the request is a dead letter; the text ends with the last error."""
 
 
 class RequestRefused(MessageCoordinatorError, hint="Look at the queue of the recipient: `afl coord queues`."):

@@ -4,19 +4,34 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
 from afl.coordination.delivery import MessageReceiver, MessageSender
-from afl.coordination.errors import CoordinatorClosed, MessageCoordinatorError, RequestRefused, RequestTimeout
+from afl.coordination.errors import (
+    CoordinatorClosed,
+    MessageCoordinatorError,
+    RequestFailed,
+    RequestRefused,
+    RequestTimeout,
+)
 from afl.coordination.keys import queue_name
 from afl.coordination.message_codec import decode_message
-from afl.coordination.models import AgentId, AgentMessage, MessagePriority, MessageResult, MessageType
+from afl.coordination.models import (
+    AgentId,
+    AgentMessage,
+    MessagePriority,
+    MessageResult,
+    MessageType,
+    RoutingKey,
+)
 from afl.kernel.canceling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
 
 _INBOX = "replies"
+_FAILED = "failed"  # the tag of a response that says why there is none
 _BATCH = 100
 _LISTEN_SECONDS = 60.0
 
@@ -74,7 +89,12 @@ class RequestInbox:
         )
 
     async def answer(
-        self, asked: AgentMessage, payload: dict[str, Any], sender: AgentId, ttl: float
+        self,
+        asked: AgentMessage,
+        payload: dict[str, Any],
+        sender: AgentId,
+        ttl: float,
+        tags: Sequence[str] = (),
     ) -> MessageResult:
         """Send a response to the inbox of the requester, else to the queue of the sender."""
         to = asked.reply_to or asked.sender
@@ -85,11 +105,17 @@ class RequestInbox:
             message_type=MessageType.RESPONSE,
             payload=payload,
             priority=asked.priority,
+            routing=RoutingKey(tags=list(tags)),
             correlation_id=asked.correlation_id or asked.message_id,
         )
         if asked.reply_to is None:
             return await self._posting.send(sender, to, message)
         return await self._posting.send(sender, to, message, ttl=ttl, volatile=int(ttl * 1_000) + 1_000)
+
+    async def answer_failure(self, asked: AgentMessage, error: str, sender: AgentId, ttl: float) -> None:
+        """Tell a requester that waits why there will be no response."""
+        if asked.reply_to is not None:
+            await self.answer(asked, {"error": error}, sender, ttl, [_FAILED])
 
     async def close(self) -> None:
         """Fail the waiting requests."""
@@ -121,7 +147,12 @@ class RequestInbox:
             _log.warning("a response cannot be read: %s", error)
             return
         waiting = self._asked.get(message.correlation_id or "")
-        if waiting is not None and not waiting.done():
+        if waiting is None or waiting.done():
+            return
+        if _FAILED in message.routing.tags:
+            why = f"request to {queue_name(message.sender)} failed: {message.payload.get('error')}"
+            waiting.set_exception(RequestFailed(why))
+        else:
             waiting.set_result(message)
 
     def _fail(self, error: MessageCoordinatorError) -> None:

@@ -10,7 +10,14 @@ from support.post_office import ANN, BOB, CLEO, HIGH, Office, Post, drained, let
 
 from afl.coordination.consumer import Consumer, Handler
 from afl.coordination.coordinator import QueueCoordinator
-from afl.coordination.errors import CoordinatorClosed, MessageCoordinatorError, RequestRefused, RequestTimeout
+from afl.coordination.errors import (
+    CoordinatorClosed,
+    MessageCoordinatorError,
+    PermanentFailure,
+    RequestFailed,
+    RequestRefused,
+    RequestTimeout,
+)
 from afl.coordination.models import MessageType, ReceivedMessage
 
 
@@ -140,6 +147,36 @@ def test_a_consumer_answers_with_what_its_handler_returns(office: Office, handle
             answers = await asyncio.gather(*questions)
         assert [answer.payload for answer in answers] == [{"sum": 2 * n} for n in range(10)]
         assert await drained(asking) == []
+
+    office(story)
+
+
+@pytest.mark.parametrize(
+    ("outcome", "told"),
+    [
+        (PermanentFailure("no such page"), "PermanentFailure: no such page"),
+        (ValueError("not now"), "ValueError: not now"),
+        ({"sum": {4}}, "the response was refused: .*set"),
+    ],
+)
+def test_a_request_that_becomes_a_dead_letter_is_told_to_its_requester(
+    office: Office, outcome: Exception | dict[str, object], told: str
+) -> None:
+    async def story(post: Post) -> None:
+        asking, answering = post.coordinator(), post.coordinator(retry_attempts=1, backoff_base=0.0)
+        attempts = []
+
+        async def handle(received: ReceivedMessage) -> object:
+            attempts.append(received.token)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        async with Consumer(answering, BOB, handle):
+            with pytest.raises(RequestFailed, match=f"request to bob:one failed: {told}"):
+                await asking.request(ANN, BOB, {}, timeout=60)
+        assert len(attempts) == (1 if isinstance(outcome, PermanentFailure) else 2)
+        assert len(await asking.dead_letters.list(BOB)) == 1
 
     office(story)
 
