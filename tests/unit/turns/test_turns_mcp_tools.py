@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import httpx2
@@ -20,7 +22,7 @@ from afl.kernel.settings import load_settings
 from afl.turns.mcp.connection import McpConnection, McpUnavailable
 from afl.turns.mcp.server import McpServer, McpServers, server_of
 from afl.turns.mcp.tools import McpTool, local_tools, needs_approval
-from afl.turns.mcp.transport import PrivateAddress, PublicTransport
+from afl.turns.mcp.transport import PrivateAddress, PublicTransport, opened
 from afl.turns.tools.local import LocalTool, ToolCall, ToolCaller
 from afl.turns.tools.outcome import Outcome
 
@@ -255,6 +257,51 @@ def test_the_address_that_was_checked_is_the_one_that_is_used(monkeypatch: pytes
     monkeypatch.setattr(socket, "getaddrinfo", resolved)
     asyncio.run(work())
     assert sent == [(address, "mcp.example.com", "mcp.example.com") for address in found[:2]]
+
+
+@pytest.mark.parametrize("location", ["/mcp/", "https://mcp.example.com/mcp/"])
+def test_a_redirect_within_a_public_server_is_followed_by_its_name(
+    monkeypatch: pytest.MonkeyPatch, location: str
+) -> None:
+    """Many servers redirect to the path with a slash. Not to the address: the certificate is that of the name."""
+    sent: list[tuple[str, str, str]] = []
+    results = {
+        "initialize": {
+            "protocolVersion": "2025-06-18",
+            "capabilities": {},
+            "serverInfo": {"name": "x", "version": "1"},
+        },
+        "tools/list": {"tools": [{"name": "find", "inputSchema": {"type": "object"}}]},
+    }
+
+    def resolved(host: str, port: int, *_: Any, **__: Any) -> list[Any]:
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("1.1.1.1", port))]
+
+    def answer(request: httpx2.Request) -> httpx2.Response:
+        sent.append((request.url.host, request.headers["host"], request.extensions["sni_hostname"]))
+        if request.url.path == "/mcp":
+            return httpx2.Response(307, headers={"location": location})
+        asked = json.loads(request.content)
+        if "id" not in asked:
+            return httpx2.Response(202)
+        if asked["method"] not in results:
+            return httpx2.Response(404)
+        return httpx2.Response(
+            200, json={"jsonrpc": "2.0", "id": asked["id"], "result": results[asked["method"]]}
+        )
+
+    async def work() -> list[str]:
+        server = McpServer(url="https://mcp.example.com/mcp")
+        connection = McpConnection(server, partial(opened, server, allow_private=False))
+        try:
+            return [tool.name for tool in await connection.tools()]
+        finally:
+            await connection.close()
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    monkeypatch.setattr(httpx2, "AsyncHTTPTransport", lambda: httpx2.MockTransport(answer))
+    assert asyncio.run(work()) == ["find"]
+    assert set(sent) == {("1.1.1.1", "mcp.example.com", "mcp.example.com")}
 
 
 def test_public_addresses() -> None:

@@ -71,18 +71,22 @@ class PublicTransport(httpx2.AsyncBaseTransport):
         self._inner = inner or httpx2.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        host = request.url.host
         *others, last = await public_addresses(str(request.url))
-        # The certificate is that of the name.
-        request.extensions = {**request.extensions, "sni_hostname": host}
         for address in others:
             with suppress(httpx2.ConnectError, httpx2.ConnectTimeout):
                 return await self._send(request, address)
         return await self._send(request, last)
 
     async def _send(self, request: httpx2.Request, address: str) -> httpx2.Response:
-        request.url = request.url.copy_with(host=address)
-        return await self._inner.handle_async_request(request)
+        """A request of its own: the client compares the place of a redirect with the name in the first one."""
+        there = httpx2.Request(
+            request.method,
+            request.url.copy_with(host=address),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, "sni_hostname": request.url.host},  # whose certificate it is
+        )
+        return await self._inner.handle_async_request(there)
 
     async def aclose(self) -> None:
         await self._inner.aclose()
