@@ -178,6 +178,10 @@ class Broker(ABC):
         """A receiver that is notified, while the context lasts, when the queue may have a message."""
         return self._waiters.waiting(queue)
 
+    def wake(self) -> None:
+        """Wake all receivers."""
+        self._waiters.notify_all()
+
     @abstractmethod
     async def receive(self, queue: str, seconds: float) -> None:
         """Return once receivers will be notified of new messages, at the latest after so long."""

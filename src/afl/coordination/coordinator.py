@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from afl.coordination.broker import EXPIRED, Broker
 from afl.coordination.delivery import MessageReceiver, MessageSender, Subscriptions
-from afl.coordination.errors import CoordinatorClosed, CoordinatorInputError
+from afl.coordination.errors import CLOSED, CoordinatorClosed, CoordinatorInputError
 from afl.coordination.inspection import DeadLetters, Inspection
 from afl.coordination.interfaces import MessageCoordinator, MessageMetrics
 from afl.coordination.keys import queue_name
@@ -108,8 +108,13 @@ class QueueCoordinator(MessageCoordinator):
 
         The body of the loop acknowledges each.
         """
-        while not self._closed:
-            received = await self.receive(agent_id, visibility_timeout, wait=self.options.fallback_interval)
+        while True:
+            try:
+                received = await self.receive(
+                    agent_id, visibility_timeout, wait=self.options.fallback_interval
+                )
+            except CoordinatorClosed:
+                return
             if received is not None:
                 yield received
 
@@ -279,6 +284,7 @@ class QueueCoordinator(MessageCoordinator):
         if self._closed:
             return
         self._closed = True
+        self._receiving.close()
         await self._replies.close()
         try:
             await self.flush()
@@ -295,7 +301,7 @@ class QueueCoordinator(MessageCoordinator):
 
     def _check_open(self) -> None:
         if self._closed:
-            raise CoordinatorClosed("the coordinator was closed; make another one")
+            raise CoordinatorClosed(CLOSED)
 
 
 def _failure(failure: FailureType) -> FailureType:

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from afl.coordination.broker import EXPIRED, Broker, Entry, OutgoingMessage, SendOutcome, TakeResult
 from afl.coordination.deferred_work import DeferredWork
-from afl.coordination.errors import CoordinatorInputError, MessageCoordinatorError
+from afl.coordination.errors import CLOSED, CoordinatorClosed, CoordinatorInputError, MessageCoordinatorError
 from afl.coordination.keys import queue_name
 from afl.coordination.message_codec import (
     decode_error,
@@ -198,6 +198,12 @@ class MessageReceiver:
         self._broker = broker
         self._meter = meter
         self._subscriptions = subscriptions
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Those who wait raise CoordinatorClosed."""
+        self._is_closed = True
+        self._broker.wake()
 
     async def batch(
         self, queue: str, limit: int, visibility_timeout: float, wait: float
@@ -224,6 +230,8 @@ class MessageReceiver:
         ends = loop.time() + seconds
         with self._broker.waiting(queue) as waiter:
             while True:
+                if self._is_closed:
+                    raise CoordinatorClosed(CLOSED)
                 await self._broker.receive(queue, max(0.0, ends - loop.time()))
                 subscriptions = await self._subscriptions.of(queue)
                 waiter.is_selective = bool(subscriptions)

@@ -71,6 +71,9 @@ class CoordinatorStoreError(
     """The server answered with an error."""
 
 
+CLOSED = "the coordinator was closed; make another one"
+
+
 class CoordinatorClosed(MessageCoordinatorError, hint="Make a new coordinator; a closed one stays closed."):
     """The coordinator was closed."""
 

@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError
 
 from afl.coordination.broker import Waiters
+from afl.coordination.errors import CLOSED, CoordinatorClosed
 from afl.kernel.canceling import cancel_and_wait
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,7 @@ class RedisNotifier:
         self._received: dict[str, asyncio.Future[None]] = {}
         self._queues: dict[str, str] = {}
         self._usual_retry = _NO_RETRY
+        self._is_closed = False
 
     async def receive(self, channel: str, queue: str, seconds: float) -> None:
         """Return when the server has confirmed the subscription to a channel, at the latest after so long."""
@@ -53,6 +55,7 @@ class RedisNotifier:
             received.result()
 
     async def close(self) -> None:
+        self._is_closed = True
         await self._disconnect(None)
 
     async def _subscribe(self, channel: str, queue: str) -> asyncio.Future[None]:
@@ -64,6 +67,8 @@ class RedisNotifier:
 
     async def _send(self, channel: str, queue: str) -> asyncio.Future[None]:
         """The future exists before the command is sent: the reply may be read before this continues."""
+        if self._is_closed:
+            raise CoordinatorClosed(CLOSED)
         received = self._received[channel] = asyncio.get_running_loop().create_future()
         self._queues[channel] = queue
         pubsub = self._pubsub = self._pubsub or self._redis.pubsub()

@@ -10,6 +10,7 @@ from support.post_office import ANN, BOB, CLEO, Office, Post, letter, must_recei
 
 from afl.coordination.broker import Waiter, Waiters
 from afl.coordination.coordinator import QueueCoordinator
+from afl.coordination.errors import CoordinatorClosed
 from afl.coordination.models import ReceivedMessage
 
 NEVER = 3600.0  # nobody looks again by himself within a test
@@ -55,6 +56,34 @@ def test_a_message_wakes_the_one_who_waits(office: Office, same: bool) -> None:
         await sender.send_message(ANN, BOB, letter(1))
         received = await asyncio.wait_for(task, 60)
         assert received is not None and received.message.message_id == "letter-1"
+
+    office(story)
+
+
+def test_closing_ends_receivers_and_streams(office: Office) -> None:
+    async def story(post: Post) -> None:
+        coordinator = post.coordinator(fallback_interval=3600.0)
+        streaming = asyncio.Event()
+
+        async def stream() -> list[str]:
+            found = []
+            async for received in coordinator.stream(BOB, 60):
+                found.append(received.message.message_id)
+                await coordinator.ack(BOB, received.token)
+                streaming.set()
+            return found
+
+        before = asyncio.all_tasks()
+        receiving = asyncio.create_task(coordinator.receive(ANN, 60, wait=3600))
+        reading = asyncio.create_task(stream())
+        await coordinator.send_message(ANN, BOB, letter())
+        await streaming.wait()
+        assert await coordinator.receive(CLEO, 60, wait=0.01) is None  # the others wait by now
+        await coordinator.close()
+        assert await asyncio.wait_for(reading, 30) == ["letter-1"]
+        with pytest.raises(CoordinatorClosed):
+            await asyncio.wait_for(receiving, 30)
+        assert asyncio.all_tasks() == before
 
     office(story)
 
