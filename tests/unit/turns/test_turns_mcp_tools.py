@@ -187,6 +187,28 @@ def test_a_server_that_does_not_answer_does_not_hold_up_each_turn() -> None:
     asyncio.run(work(never_opened()))
 
 
+def test_nobody_waits_for_the_end_of_a_session_with_a_silent_server() -> None:
+    """Over HTTP a session ends with a request, which such a server does not answer either."""
+
+    async def work() -> None:
+        answered, ended = asyncio.Event(), []
+
+        @asynccontextmanager
+        async def session() -> AsyncIterator[Any]:
+            yield Silent()
+            await answered.wait()
+            ended.append("in peace")
+
+        connection = McpConnection(McpServer(command=["x"], connect_timeout=0.01), session)
+        with pytest.raises(McpUnavailable, match="did not answer"):
+            await connection.tools()
+        answered.set()
+        await connection.close()
+        assert ended == ["in peace"]
+
+    asyncio.run(work())
+
+
 def test_who_needs_approval() -> None:
     def needs(approve: str, reads: bool) -> bool:
         server = McpServer(command=["x"], approve=approve)

@@ -43,6 +43,7 @@ class McpConnection:
         self._open = open_client
         self._lock = asyncio.Lock()
         self._session: _Session | None = None
+        self._ending: set[asyncio.Task[None]] = set()
         self._failures = 0
         self._retry_at = 0.0
         self._tools: Sequence[McpToolDefinition] = ()
@@ -75,7 +76,7 @@ class McpConnection:
             async with asyncio.timeout(self.server.connect_timeout):
                 return await _all_tools(client)
         except (MCPError, TimeoutError, ValueError) as error:
-            await self._lose(client)
+            self._lose(client)
             if again and isinstance(error, MCPError) and error.code == CONNECTION_CLOSED:
                 return await self._listed(again=False)
             why = self.server.too_late if isinstance(error, TimeoutError) else _cause(error)
@@ -94,7 +95,7 @@ class McpConnection:
             except MCPError as error:
                 if error.code != CONNECTION_CLOSED:
                     raise ToolFailure("mcp_error", str(error)) from error
-                await self._lose(client)
+                self._lose(client)
                 if repeatable and attempts < _ATTEMPTS:
                     continue
                 raise ToolFailure("mcp_connection_lost", self._lost(tool, repeatable)) from error
@@ -107,14 +108,14 @@ class McpConnection:
         except MCPError as error:
             if error.code != CONNECTION_CLOSED:
                 raise ToolFailure("mcp_error", str(error)) from error
-            await self._lose(client)
+            self._lose(client)
             return await self._client()
         return client
 
     async def close(self) -> None:
-        session, self._session = self._session, None
-        if session is not None:
-            await session.close()
+        if self._session is not None:
+            self._lose(self._session.client)
+        await asyncio.gather(*self._ending)
 
     def _lost(self, tool: str, repeatable: bool) -> str:
         told = f"the MCP server {self.server.name} went away during the call of {tool}"
@@ -126,7 +127,6 @@ class McpConnection:
         async with self._lock:
             if self._session is not None and self._session.is_open:
                 return self._session.client
-            await self.close()
             if time.monotonic() < self._retry_at:
                 raise McpUnavailable(f"MCP server {self.server.name} could not be reached a moment ago")
             session = _Session(self._open, self.server)
@@ -139,11 +139,13 @@ class McpConnection:
             self._session, self._failures, self._tools_until = session, 0, 0.0
             return session.client
 
-    async def _lose(self, client: Client) -> None:
-        """Give up a session that failed, unless another call has done so."""
-        async with self._lock:
-            if self._session is not None and self._session.client is client:
-                await self.close()
+    def _lose(self, client: Client) -> None:
+        """Give up a session that failed, unless another call has done so. Nobody waits until it has ended."""
+        if self._session is not None and self._session.client is client:
+            ending = asyncio.create_task(self._session.close())
+            self._session = None
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
 
 class _Session:
