@@ -149,7 +149,8 @@ class Consumer:
                 _log.warning("%s cannot receive, attempt %d: %s", self._name, failures, error)
                 await asyncio.sleep(_RETRIES.delay(failures))
                 continue
-            except MessageCoordinatorError:
+            except MessageCoordinatorError as error:
+                _log.error("%s receives no more messages: %s", self._name, error)
                 raise
             except Exception:  # one unexpected message must not end the consumer
                 failures += 1

@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 from support.post_office import ANN, BOB, HIGH, LOW, Post, drained, letter, must_receive, tell
 
+from afl.coordination.consumer import Consumer
 from afl.coordination.coordinator import QueueCoordinator
 from afl.coordination.errors import CoordinatorKeyError, CoordinatorSettingError
 from afl.coordination.keys import Keys
@@ -90,6 +91,22 @@ def test_a_key_of_another_kind_is_named_and_nothing_is_written(redis_url: str, k
                 assert await everything(post.redis, post.prefix) == before, name
         assert refused or key.endswith(":queues"), "nobody noticed"
         assert await post.redis.get(wrong) == b"something else"
+
+    tell(story, redis_url)
+
+
+def test_a_consumer_that_an_error_ends_says_so(redis_url: str, caplog: pytest.LogCaptureFixture) -> None:
+    """Whoever started it is told when it is stopped, which may be never."""
+
+    async def story(post: Post) -> None:
+        coordinator, _ = await furnish(post)
+        assert post.redis is not None
+        wrong = next(iter(Keys.under(post.prefix).queue(BOB).kinds))
+        await post.redis.delete(wrong)
+        await post.redis.set(wrong, "something else")
+        with pytest.raises(CoordinatorKeyError):
+            await Consumer(coordinator, BOB, print).run()
+        assert f"bob:one receives no more messages: key {wrong!r} holds a string" in caplog.text
 
     tell(story, redis_url)
 
