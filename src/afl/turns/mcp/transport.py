@@ -19,6 +19,7 @@ from afl.kernel.public_address import is_public
 from afl.turns.mcp.server import McpServer
 
 _READ_SECONDS = 300.0  # a stream of events may be silent for long
+_LARGEST_EVENT = 64 * 1024 * 1024  # bytes; a result is one event, with its files
 
 
 class PrivateAddress(InputError, hint="Set AFL_MCP_PRIVATE_ADDRESSES=allow, or use a public address."):
@@ -39,8 +40,7 @@ async def opened(server: McpServer, *, allow_private: bool) -> AsyncIterator[Cli
     if not allow_private:
         await public_addresses(server.url)  # told before a session is begun
     async with _http(server, allow_private) as http:
-        # An event holds a whole result, with its files; an answer that is no event has no limit either.
-        transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=None)
+        transport = streamable_http_client(server.url, http_client=http, max_sse_event_size=_LARGEST_EVENT)
         async with Client(transport, cache=None) as client:
             yield client
 
