@@ -147,6 +147,34 @@ def test_agents_that_cannot_be_opened_leave_nothing_open(tmp_path: Path, given: 
     assert [each for each in files if each.startswith(str(tmp_path))] == []
 
 
+class CanceledShop:
+    """Dependencies that are opened when somebody presses Ctrl-C, in the middle of a start."""
+
+    def __init__(self) -> None:
+        self.log: list[str] = []
+
+    async def __aenter__(self) -> None:
+        self.log.append("open")
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+
+    async def __aexit__(self, *error: object) -> None:
+        self.log.append("closed")
+
+
+def test_a_worker_that_cannot_start_closes_its_dependencies(empty_postgres_url: str, nats_url: str) -> None:
+    shop = CanceledShop()
+
+    async def main() -> None:
+        async with open_agents(empty_postgres_url, model=caller("left"), bus=nats_url, deps=lambda: shop):
+            raise AssertionError("opened")
+
+    with pytest.raises(asyncio.CancelledError):
+        asyncio.run(main())
+    assert shop.log == ["open", "closed"]
+
+
 def test_a_tool_service_has_its_own() -> None:
     model = caller("left")
 

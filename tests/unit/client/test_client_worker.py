@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from support.eventually import eventually
 
 import afl
 from afl.kernel.errors import InputError
+from afl.models import ScriptedModel
+from afl.turns import agent
 
 SOURCE = """
 event facet Do(x: Int) => (y: Int)
@@ -135,3 +138,36 @@ def test_an_empty_task_list_is_that_of_the_settings(tmp_path: Path) -> None:
         flow.worker({"Do": lambda x: {"y": x}}, task_list=""),
     ):
         assert flow.run(SOURCE, x=1, task_list="", timeout=20) == {"y": 1}
+
+
+def test_a_worker_whose_agents_cannot_start_raises(tmp_path: Path) -> None:
+    def no_shop() -> None:
+        raise OSError("no shop")
+
+    shop = ModuleType("shop")
+    vars(shop).update(clerk=agent("clerk"), model=ScriptedModel(["hello"]), deps=no_shop)
+    with afl.connect(tmp_path / "j.db") as flow:
+        with pytest.raises(OSError, match="no shop"), flow.worker(shop):
+            raise AssertionError("started")
+        with pytest.raises(OSError, match="no shop"):
+            afl.run(
+                "workflow W() => (y: Int) andThen { yield W(y = 1) }",
+                handlers=shop,
+                store=f"sqlite:///{tmp_path}/j.db",
+            )
+
+
+def test_a_worker_whose_agents_cannot_end_raises(tmp_path: Path) -> None:
+    @contextmanager
+    def fallen_shop() -> Iterator[str]:
+        yield "shop"
+        raise OSError("the shop fell down")
+
+    shop = ModuleType("shop")
+    vars(shop).update(clerk=agent("clerk"), model=ScriptedModel(["hello"]), deps=fallen_shop)
+    with (
+        afl.connect(tmp_path / "j.db") as flow,
+        pytest.raises(OSError, match="fell down"),
+        flow.worker(shop) as worker,
+    ):
+        assert worker.facets == ["agent clerk"]

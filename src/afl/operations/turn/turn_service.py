@@ -6,7 +6,7 @@ import asyncio
 import logging
 import signal
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from types import ModuleType
@@ -199,13 +199,19 @@ async def staffed(
     The tools are there before the first turn is taken; the worker ends first, with `grace` for what is under way. A
     database that is `shared` is the store, and stays open.
     """
-    database = shared if shared is not None else await asyncio.to_thread(connect, settings.store)
-    engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings), settings.blobs)
-    toolbox = Toolbox(module.tools)
-    toolbox.mcp.settings = settings
-    try:
+    async with AsyncExitStack() as opened:
+        if shared is not None:
+            database = shared
+        else:
+            database = await asyncio.to_thread(connect, settings.store)
+            opened.push_async_callback(asyncio.to_thread, database.close)
+        engine = L0Engine(database, open_bus(database, settings.bus), limits_of(settings), settings.blobs)
+        opened.push_async_callback(engine.close)
+        toolbox = Toolbox(module.tools)
+        toolbox.mcp.settings = settings
         await engine.start()
         agents = Agents(engine, settings.project, toolbox)
+        opened.push_async_callback(agents.close)
         await agents.listen()
         await establish(agents, module.agents)
         for missing in await asyncio.to_thread(database.read, partial(unprovided_tools, agents, module)):
@@ -221,16 +227,9 @@ async def staffed(
             poll_seconds=settings.poll_interval_ms / 1000,
         )
         await worker.start()
-        try:
-            async with workflow_tools(agents, module.workflows):
-                yield agents
-        finally:
-            await worker.stop(options.grace)
-            await agents.close()
-    finally:
-        await engine.close()
-        if shared is None:
-            await asyncio.to_thread(database.close)
+        opened.push_async_callback(worker.stop, options.grace)
+        await opened.enter_async_context(workflow_tools(agents, module.workflows))
+        yield agents
 
 
 def serve(

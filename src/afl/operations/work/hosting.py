@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from afl.bridges.bridge import Bridge, BridgeFactory, Host
 from afl.bridges.rules import Rules
 from afl.bridges.service import BridgeService
-from afl.kernel.errors import AgentFlowError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import SETTINGS, Settings, load_settings
 from afl.language.source import CompilerInput
@@ -197,19 +196,24 @@ class TurnStaff:
     def __enter__(self) -> TurnStaff:
         self._thread.start()
         self._up.wait()
-        if self._problem is not None:
-            raise self._problem
+        self._check()
         return self
 
     def __exit__(self, *error: object) -> None:
         if self._loop is not None and self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._told.set)
         self._thread.join()
+        self._check()
+
+    def _check(self) -> None:
+        """What ended it is raised where its block begins or ends: it may be an error of the module's own `deps`."""
+        if self._problem is not None:
+            raise self._problem
 
     def _serve(self) -> None:
         try:
             asyncio.run(self._work())
-        except AgentFlowError as error:
+        except BaseException as error:
             self._problem = error
         finally:
             self._up.set()

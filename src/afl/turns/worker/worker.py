@@ -88,7 +88,11 @@ class Worker:
     async def start(self) -> None:
         """Open the dependencies and begin to work. The engine was started before."""
         await self._services.deps.open()
-        self._subscription = await self._engine.bus.listen(self.targets)
+        try:
+            self._subscription = await self._engine.bus.listen(self.targets)
+        except BaseException:  # it has not started, and so nobody stops it
+            await self._services.deps.close()
+            raise
         loops = [self._claim_loop(), self._every(self._held.renew_seconds, self._held.renew)]
         if self._watch_seconds:
             loops.append(self._every(self._watch_seconds, self.watch))
