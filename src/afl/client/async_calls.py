@@ -10,11 +10,11 @@ from contextvars import copy_context
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
-from afl.client.calls import AWAY, LONG_POLL_SECONDS, PAGE_SIZE, RETRY_SECONDS, PageT, open_store
+from afl.client.calls import LONG_POLL_SECONDS, PAGE_SIZE, PageT, open_store
 from afl.client.joined_start import JoinedStart, result_of
 from afl.client.outcome import closed, not_ended
 from afl.client.run_ends import PolledRunEnds, RunEndWaiters, StoreRunEnds
-from afl.client.run_waits import countdown
+from afl.client.run_waits import AWAY, RETRY_SECONDS, countdown
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.client.worker import Worker, make_worker
 from afl.kernel.errors import AgentFlowError

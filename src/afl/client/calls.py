@@ -9,7 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from afl.client.joined_start import JoinedStart, result_of
 from afl.client.outcome import closed, not_ended
-from afl.client.run_waits import countdown
+from afl.client.run_waits import AWAY, RETRY_SECONDS, countdown
 from afl.client.store_client import OperationsClient, StoreClient
 from afl.client.worker import Worker, make_worker
 from afl.kernel.errors import (
@@ -17,11 +17,8 @@ from afl.kernel.errors import (
     CapabilityError,
     InputError,
     StoreError,
-    StoreUnavailable,
-    Throttled,
 )
 from afl.kernel.settings import Settings
-from afl.operations.problems import ServerAway
 from afl.operations.program.submission import Submitted
 from afl.operations.reason.reasons import Reason
 from afl.operations.reason.why import why
@@ -32,8 +29,6 @@ from afl.runtime.persistence import PersistenceAPI
 P = ParamSpec("P")
 T = TypeVar("T")
 LONG_POLL_SECONDS = 5.0
-RETRY_SECONDS = 0.25
-AWAY = (StoreUnavailable, ServerAway, Throttled)  # who waits tries again; who asks is told
 PAGE_SIZE = 1_000
 
 

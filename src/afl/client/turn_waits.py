@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
-from afl.client.run_waits import A_WHILE, countdown
+from afl.client.run_waits import A_WHILE, across_outages, countdown
 from afl.client.store_client import OperationsClient
 from afl.operations.turn import turn_reasons
 from afl.operations.turn.turn_reasons import TurnReason
@@ -29,12 +30,12 @@ def wait_for_delivery(
     left = countdown(timeout)
     longest = A_WHILE if stands is None else _PATIENCE
     while True:
-        seconds = left()
-        delivered = client.call(wait, turn, min(seconds, longest))
-        if delivered is not None or seconds <= longest:
+        seconds = min(left(), longest)
+        delivered = across_outages(partial(client.call, wait, turn, seconds), left)
+        if delivered is not None or left() <= 0:
             return delivered
         if stands is not None:
-            reason = client.call(turn_reasons.why, turn)
+            reason = across_outages(partial(client.call, turn_reasons.why, turn), left)
             if reason.code in _NOBODY_WORKS:
                 stands(reason)
             longest, stands = A_WHILE, None
