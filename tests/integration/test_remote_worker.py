@@ -18,6 +18,7 @@ from afl.bridges.marks import answers
 from afl.client.client import Client
 from afl.client.connection import connect
 from afl.client.http_client import HttpClient
+from afl.client.remote_tasks import RemoteTasks
 from afl.client.worker import make_worker
 from afl.kernel.errors import (
     AgentFlowError,
@@ -36,8 +37,10 @@ from afl.operations.work.remote_work import claim_work, complete_work, heartbeat
 from afl.operations.work.service import ServiceOptions
 from afl.operations.work.task_queue import TaskDetail, list_tasks, show_task
 from afl.operations.work.workers import servers
+from afl.runtime.entities import LogDefinition, TaskDefinition
 from afl.runtime.store import open_store
 from afl.runtime.task_handlers.handler_context import HandlerContext
+from afl.runtime.worker.results import TaskResult
 
 QUIZ = """
 event facet Ask(question: String) => (answer: String) with {policy}
@@ -334,6 +337,54 @@ def test_many_and_long_lines_reach_the_log(place: Place, caplog: pytest.LogCaptu
     assert [len(line) for line in lines[2_500:]] == [65_536, len("a?b says ***")]
     assert lines[-1] == "a\N{REPLACEMENT CHARACTER}b says ***"
     assert "not stored" not in caplog.text
+
+
+@pytest.mark.parametrize("place", [{"max_payload_bytes": 1_000_000}], indirect=True)
+def test_the_lines_of_many_tasks_are_sent_one_part_after_another(
+    place: Place, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Together they are more than the server takes; the oldest come first."""
+    runs = {run.id: run for run in [place.flow.start(PLAIN) for _ in range(20)]}
+    tasks = RemoteTasks(HttpClient(place.url, TOKENS[Role.WORKER]), ["Ask"], "default", "clerk", 20)
+    held: list[TaskDefinition] = []
+    while len(held) < len(runs):
+        held += tasks.claim(20, 10)
+    for number, task in enumerate([each for each in held for _ in range(100)]):
+        line = LogDefinition(f"l{number}", number, "", object_id=task.uuid, message=f"{number:0900}")
+        tasks.save_log(line)
+    claims = {(each.uuid, each.epoch) for each in held}
+    assert tasks.heartbeat(claims) == set()
+    assert [line.message for line in runs[held[0].workflow_id].logs()] == [f"{n:0900}" for n in range(100)]
+    assert tasks.heartbeat(claims) == set()
+    for task in held:
+        tasks.report(TaskResult(task, {"answer": "a"}))
+    lines = [line.message for task in held for line in runs[task.workflow_id].logs()]
+    assert lines == [f"{number:0900}" for number in range(2_000)]
+    assert "not stored" not in caplog.text
+
+
+def test_a_worker_with_very_many_slots(place: Place) -> None:
+    """More than one request claims or keeps."""
+    many = 1_100
+    together = asyncio.Semaphore(0)
+    begun = []
+
+    async def ask(question: str) -> dict[str, str]:
+        begun.append(question)
+        if len(begun) == many:
+            for _ in range(many):
+                together.release()
+        await together.acquire()
+        return {"answer": question}
+
+    questions = ", ".join(f'"{number}"' for number in range(many))
+    source = (
+        "event facet Ask(question: String) => (answer: String)\n"
+        f"workflow All() andThen foreach each in [{questions}] {{ asked = Ask(question = each) }}"
+    )
+    with place.connect() as flow, flow.worker({"Ask": ask}, concurrency=many):
+        assert place.flow.run(source, timeout=60) == {}
+    assert sorted(begun, key=int) == [str(number) for number in range(many)]
 
 
 @pytest.mark.parametrize("place", [{"max_payload_bytes": 50_000}], indirect=True)

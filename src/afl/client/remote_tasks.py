@@ -10,6 +10,9 @@ import threading
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import zip_longest
+from typing import TypeVar
 
 from afl.client.store_client import OperationsClient
 from afl.kernel import codec
@@ -19,17 +22,25 @@ from afl.kernel.errors import FencedError, InputError, NotFoundError, PayloadErr
 from afl.kernel.ids import random_id
 from afl.operations.problems import RemoteError, RequestError, ServerAway, ServerDefect
 from afl.operations.work.remote_claims import ClaimedTask, Heartbeat, LogLine, TaskClaim
-from afl.operations.work.remote_work import claim_work, complete_work, fail_work, heartbeat_work, stop_work
+from afl.operations.work.remote_work import (
+    MOST_TASKS,
+    claim_work,
+    complete_work,
+    fail_work,
+    heartbeat_work,
+    stop_work,
+)
 from afl.runtime.entities import LogDefinition, TaskDefinition, TaskState
 from afl.runtime.persistence.held_claims import Claim
 from afl.runtime.program.policies import MOST_RETRY_AFTER
 from afl.runtime.stores.masking import masked_log
 from afl.runtime.worker.results import TaskResult
 
+T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
-_MOST_LINES = 1_000  # in one request, for one task
-_MOST_CHARACTERS = 100_000
+_MOST_LINES = 1_000  # in one request
+_MOST_CHARACTERS = 500_000
 
 AWAY = (ServerAway, ServerDefect, StoreError, Throttled)
 """What passes: the server or its store does not answer or fails, or others have this address refused for a while."""
@@ -62,7 +73,7 @@ class RemoteTasks:
             self._facets,
             worker=self.name,
             task_list=self._task_list,
-            limit=limit,
+            limit=min(limit, MOST_TASKS),
             wait=wait,
             capacity=self._capacity,
         )
@@ -90,10 +101,13 @@ class RemoteTasks:
             self._logs[log.object_id].append(line)
 
     def heartbeat(self, claims: Collection[Claim]) -> set[Claim]:
-        """Keep these tasks, and have stored what they logged; those that are lost."""
-        with self._lines_of([task for task, _ in claims], wait=False) as lines:
-            found = self._heartbeat([TaskClaim(task, epoch, lines[task]) for task, epoch in claims])
-        return {(each.task, each.epoch) for each in found.lost}
+        """Keep these tasks, and have stored what they logged, or a part of it; those that are lost."""
+        lost: set[Claim] = set()
+        for some in _parts(list(claims)):
+            with self._lines_of([task for task, _ in some], wait=False) as lines:
+                found = self._heartbeat([TaskClaim(task, epoch, lines[task]) for task, epoch in some])
+            lost |= {(each.task, each.epoch) for each in found.lost}
+        return lost
 
     def _heartbeat(self, tasks: list[TaskClaim]) -> Heartbeat:
         try:
@@ -166,13 +180,14 @@ class RemoteTasks:
 
     def stop(self, begun: Sequence[TaskDefinition] = (), unstarted: Sequence[TaskDefinition] = ()) -> None:
         """Give these back, and say that this worker ends."""
-        with self._lines_of([task.uuid for task in begun], wait=True) as lines:
-            self._client.call(
-                stop_work,
-                worker=self.name,
-                tasks=[TaskClaim(task.uuid, task.epoch, lines[task.uuid]) for task in begun],
-                unstarted=[TaskClaim(task.uuid, task.epoch) for task in unstarted],
-            )
+        for ended, left in zip_longest(_parts(begun), _parts(unstarted), fillvalue=()):
+            with self._lines_of([task.uuid for task in ended], wait=True) as lines:
+                self._client.call(
+                    stop_work,
+                    worker=self.name,
+                    tasks=[TaskClaim(task.uuid, task.epoch, lines[task.uuid]) for task in ended],
+                    unstarted=[TaskClaim(task.uuid, task.epoch) for task in left],
+                )
 
     @contextmanager
     def _lines_of(self, tasks: list[str], *, wait: bool) -> Iterator[dict[str, list[LogLine]]]:
@@ -181,7 +196,7 @@ class RemoteTasks:
         Lines of a task are not sent side by side: they would be stored in another order, and those of a report
         before others. Who does not wait for a request that is on its way sends none of that task.
         """
-        taken = {task: self._take(task, wait) for task in tasks}
+        taken = self._take(tasks, wait)
         kept: dict[str, list[LogLine]] = {}
         try:
             yield taken
@@ -196,44 +211,62 @@ class RemoteTasks:
                         self._logs[task][:0] = kept[task]
                 self._guard.notify_all()
 
-    def _take(self, task: str, wait: bool) -> list[LogLine]:
-        """The first lines of a task, as many as one request may bring."""
+    def _take(self, tasks: Sequence[str], wait: bool) -> dict[str, list[LogLine]]:
+        """The first lines of each task, in all as many as one request may bring: those who wait longest come first."""
+        taken: dict[str, list[LogLine]] = {task: [] for task in tasks}
+        room = _Room()
         with self._guard:
-            if task in self._sending and not wait:
-                return []
-            self._wait_for(task)
-            lines = self._logs.pop(task, [])
-            if lines:
-                self._sending.add(task)
-            fitting = _fitting(lines)
-            if fitting < len(lines):
-                self._logs[task] = lines[fitting:]
-            return lines[:fitting]
+            if wait:
+                self._wait_for(tasks)
+            for task in [task for task in self._logs if task in taken and task not in self._sending]:
+                lines = self._logs.pop(task)
+                fitting = room.take(lines)
+                taken[task] = lines[:fitting]
+                if fitting:
+                    self._sending.add(task)
+                if fitting < len(lines):
+                    self._logs[task] = lines[fitting:]
+        return taken
 
     def _has_more(self, task: str) -> bool:
         """Whether a task has more lines than one request may bring."""
         with self._guard:
-            self._wait_for(task)
+            self._wait_for([task])
             lines = self._logs.get(task, [])
-            return _fitting(lines) < len(lines)
+            return _Room().take(lines) < len(lines)
 
-    def _wait_for(self, task: str) -> None:
-        """Wait until no lines of the task are on their way."""
-        self._guard.wait_for(lambda: task not in self._sending)
+    def _wait_for(self, tasks: Sequence[str]) -> None:
+        """Wait until no lines of these tasks are on their way."""
+        self._guard.wait_for(lambda: self._sending.isdisjoint(tasks))
+
+
+@dataclass
+class _Room:
+    """What one request has room for: one line at least, however long that is."""
+
+    lines: int = _MOST_LINES
+    characters: int = _MOST_CHARACTERS
+
+    def take(self, lines: Sequence[LogLine]) -> int:
+        """How many of these lines find room in it."""
+        for number, line in enumerate(lines):
+            size = len(line.message) + len(str(line.details))
+            if not self.lines or (size > self.characters and self.lines < _MOST_LINES):
+                self.lines = 0
+                return number
+            self.lines -= 1
+            self.characters -= size
+        return len(lines)
+
+
+def _parts(items: Sequence[T]) -> list[Sequence[T]]:
+    """As many as one request may name; one part without any if there are none."""
+    return [items[start : start + MOST_TASKS] for start in range(0, len(items), MOST_TASKS)] or [[]]
 
 
 def _sendable(text: str) -> str:
     """A text without NUL, which the server refuses."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}")
-
-
-def _fitting(lines: list[LogLine]) -> int:
-    size = 0
-    for number, line in enumerate(lines[:_MOST_LINES]):
-        size += len(line.message) + len(str(line.details))
-        if size > _MOST_CHARACTERS and number:
-            return number
-    return min(len(lines), _MOST_LINES)
 
 
 def _task(each: ClaimedTask) -> TaskDefinition:

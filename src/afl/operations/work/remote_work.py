@@ -40,14 +40,14 @@ from afl.runtime.entities import SYSTEM_PREFIX, TaskDefinition, TaskState
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.program.policies import MOST_RETRY_AFTER
 
-_MOST_TASKS = 1_000
+MOST_TASKS = 1_000
 _LONGEST_TRACEBACK = 1 << 20
 
 Facets = Annotated[
     list[Name],
     Meta(
         min_length=1,
-        max_length=_MOST_TASKS,
+        max_length=MOST_TASKS,
         description="What it does: names of facets, as handlers have them.",
     ),
 ]
@@ -63,7 +63,7 @@ LeaseMs = Annotated[
     int,
     Meta(ge=0, le=86_400_000, description="How long it has the task without a heartbeat; 0: AFL_LEASE_MS."),
 ]
-Claims = Annotated[list[TaskClaim], Meta(max_length=_MOST_TASKS)]
+Claims = Annotated[list[TaskClaim], Meta(max_length=MOST_TASKS)]
 Logs = Annotated[list[LogLine], Meta(max_length=10_000, description="Lines for the log of the run.")]
 TaskId = Annotated[str, about("The task's id.")]
 
@@ -74,7 +74,7 @@ def claim_work(
     *,
     worker: WorkerName,
     task_list: Annotated[str, about("The task list to claim from.")] = "default",
-    limit: Annotated[int, Meta(ge=1, le=_MOST_TASKS, description="How many tasks at most.")] = 1,
+    limit: Annotated[int, Meta(ge=1, le=MOST_TASKS, description="How many tasks at most.")] = 1,
     wait: LongPoll = 0,
     lease_ms: LeaseMs = 0,
     capacity: Annotated[
