@@ -14,6 +14,7 @@ from support.dashboards import TOKENS, served, with_users
 from support.deferred import openai
 from support.speaking import SpeakingModel
 
+from afl.dashboard import turn_streams
 from afl.models.messages import Reply, StopReason, Text, ToolUse
 from afl.models.scripted import calls, says
 from afl.models.usage import Usage
@@ -280,4 +281,37 @@ def test_refusals_and_failures_as_the_client_knows_them(empty_sqlite_url: str) -
                 await stranger.chat.completions.create(**question)
 
     with server_of(empty_sqlite_url) as url:
+        tell(lambda: story(url))
+
+
+def test_whoever_leaves_before_the_answer_waits_no_longer(
+    empty_sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or those who lost patience with a turn that waits for a person would take the places of all others."""
+    monkeypatch.setattr(turn_streams, "_MOST", 1)
+    asked = {"model": "clerk", "messages": [{"role": "user", "content": "2 and 3?"}]}
+    accept = {"Accept": "text/event-stream"}
+
+    async def story(url: str) -> None:
+        model = SpeakingModel([["1 "], PIECES])
+        async with clerk(empty_sqlite_url, model) as agents, http_client(url, Role.OPERATOR) as http:
+            turn = (await agents.send("clerk", "1 and 1?")).agent_turn_id  # nobody lets the model go on
+            path = f"/api/v1/turns/{turn}/events"
+            asking = asyncio.create_task(http.post("/v1/chat/completions", json=asked))
+            while len((await http.get("/api/v1/turns")).json()) < 2:
+                assert not asking.done()
+            assert (await until(http, path, 429)).startswith('{"error":{"code":"http-429"')
+            asking.cancel()
+            assert (await until(http, path, 200)).startswith("id: ")
+            for _ in range(1 + len(PIECES)):
+                model.go_on()
+
+    async def until(http: httpx2.AsyncClient, path: str, status: int) -> str:
+        """The first part of the first answer with this status."""
+        while True:
+            async with http.stream("GET", path, headers=accept) as response:
+                if response.status_code == status:
+                    return await anext(response.aiter_text())
+
+    with served(with_users(empty_sqlite_url)) as url:
         tell(lambda: story(url))

@@ -5,16 +5,17 @@ The model is the name of an agent. A request starts a turn with the last message
 
 from __future__ import annotations
 
+import asyncio
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from anyio.to_thread import run_sync
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
@@ -32,6 +33,7 @@ from afl.operations.turn.turn_chat import ASSISTANT, Said, chat, usage_of
 from afl.turns.model import TurnRef
 from afl.turns.turn_events import AgentEvent, EventKind
 
+T = TypeVar("T")
 _ROLES = ("system", "developer", "user", ASSISTANT)
 _DONE = "data: [DONE]\n\n"
 _NO_RETRY = {
@@ -105,9 +107,29 @@ async def complete_chat(request: Request) -> Response:
     if wanted.stream:
         return EventStream(request, _chunks(answer, streams, events), streams.limit)
     with streams.limit.taken(user):
-        async for event in events:
-            answer.end = event
+        answer.end = await _unless_left(request, _last_of(events))
     return await _whole(answer, streams)
+
+
+async def _last_of(events: AsyncGenerator[AgentEvent, None]) -> AgentEvent | None:
+    last = None
+    async with aclosing(events):
+        async for event in events:
+            last = event
+    return last
+
+
+async def _unless_left(request: Request, work: Coroutine[Any, Any, T]) -> T:
+    """What the work returns; ClientDisconnect once the caller has hung up. The body has been read."""
+    working, leaving = asyncio.create_task(work), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait([working, leaving], return_when=asyncio.FIRST_COMPLETED)
+        if not working.done():
+            raise ClientDisconnect
+        return working.result()
+    finally:
+        working.cancel()
+        leaving.cancel()
 
 
 async def list_models(request: Request) -> Response:
