@@ -116,10 +116,16 @@ class Operation:
                 check_name(value, name)
             elif isinstance(value, str) and "\0" in value:
                 raise InputError(f"{name} holds a character that no text may hold (NUL)")
-            elif isinstance(value, (int, float)):
+            elif isinstance(value, (int, float)) or (isinstance(value, str) and name in self._numbers):
                 self._check_number(name, value)
 
-    def _check_number(self, name: str, value: float) -> None:
+    @cached_property
+    def _numbers(self) -> frozenset[str]:
+        """The parameters that take a number."""
+        kinds = {name: _split(hint)[0] for name, hint in self.hints.items()}
+        return frozenset(name for name, kind in kinds.items() if {kind, *get_args(kind)} & {int, float})
+
+    def _check_number(self, name: str, value: float | str) -> None:
         try:
             msgspec.convert(value, self.hints[name])
         except msgspec.ValidationError as error:

@@ -170,6 +170,7 @@ WRONG_INPUTS = {
         ["run", "doubling.afl", "--inputs", "list.json"],
         "list.json holds no JSON object",
     ),
+    "inputs are a list": (["run", "doubling.afl", "--inputs", "[1]"], "--inputs holds no JSON object"),
     "inputs are no JSON": (["run", "doubling.afl", "--inputs", "broken.json"], "broken.json is not JSON"),
     "no agent file": (["run", "doubling.afl", "-i", "n=1", "-a", "nope.py"], "nope.py does not exist"),
     "too large": (["run", "doubling.afl", "--inputs", "large.json"], "more than the limit of 8,388,608"),

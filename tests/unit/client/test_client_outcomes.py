@@ -103,6 +103,15 @@ def test_a_timeout_is_a_number_of_seconds() -> None:
             handle.result(timeout=timeout)
 
 
+@pytest.mark.parametrize("named", [{"budget_usd": "2"}, {"budget_tokens": "2000"}])
+def test_a_budget_that_is_a_text_is_told(named: dict[str, Any]) -> None:
+    with (
+        afl.connect("memory://") as flow,
+        pytest.raises(InputError, match=r"^budget_\w+: Expected .*got `str`"),
+    ):
+        flow.start(SOURCE, x=1, **named)
+
+
 def test_an_id_that_is_no_text_is_told_its_type() -> None:
     id: Any = UUID(int=7)
     with (

@@ -118,6 +118,11 @@ def test_a_text_that_is_neither_a_source_nor_a_path() -> None:
         afl.run("hello world")
 
 
+def test_a_source_of_another_type_is_told() -> None:
+    with pytest.raises(InputError, match="a source is a path or a text in AFL, got None"):
+        afl.run(None)  # type: ignore[arg-type]
+
+
 def test_a_file_that_is_missing_is_named() -> None:
     with pytest.raises(InputError, match=r"File not found: nowhere\.afl"):
         afl.run("nowhere.afl")

@@ -111,10 +111,10 @@ def _json(data: bytes) -> Any:
 
 
 def _read_object(given: str) -> dict[str, Any]:
-    """What a text says that begins as a JSON object does, or the file that it names."""
+    """What a text says that begins as a JSON object or list does, or the file that it names."""
     name, data = (
         ("--inputs", given.encode(errors="surrogateescape"))
-        if given.lstrip().startswith("{")
+        if given.lstrip().startswith(("{", "["))
         else (given, _read_file(given))
     )
     try:

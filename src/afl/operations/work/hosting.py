@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from afl.bridges.bridge import Bridge, BridgeFactory, Host
 from afl.bridges.rules import Rules
 from afl.bridges.service import BridgeService
+from afl.kernel.errors import InputError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.settings import SETTINGS, Settings, load_settings
 from afl.language.source import CompilerInput
@@ -97,6 +98,8 @@ def run(
 
 def _sources(source: str | Path) -> CompilerInput:
     """A text in AFL has a brace or is longer than a line; a path has neither."""
+    if not isinstance(source, str | Path):
+        raise InputError(f"a source is a path or a text in AFL, got {source!r:.80}")
     if isinstance(source, str) and ("{" in source or "\n" in source):
         return from_text(source, "<string>")
     if isinstance(source, str) and not source.endswith(".afl") and not Path(source).exists():
