@@ -65,7 +65,10 @@ def fork(
         Path | None, typer.Option("--program", metavar="FILE", help="Continue with another program.")
     ] = None,
     libraries: options.Libraries = None,
-    run_id: Annotated[str, typer.Option("--id", metavar="ID", help="The id of the new run.")] = "",
+    run_id: Annotated[
+        str | None,
+        typer.Option("--id", metavar="ID", callback=options.checked_id, help="The id of the new run."),
+    ] = None,
     store: options.Store = None,
     server: options.Server = None,
     as_json: options.AsJson = False,
@@ -94,7 +97,7 @@ def fork(
             source=source,
             name=name,
             libraries=[SourceText(text, each) for each, text in sources[1:]],
-            id=run_id,
+            id=run_id or "",
         )
     if as_json:
         print_json(asdict(forked))

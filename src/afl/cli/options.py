@@ -33,6 +33,13 @@ def checked_pairs(given: list[str] | None) -> list[str] | None:
     return given
 
 
+def checked_id(given: str | None) -> str | None:
+    """Refuse an empty id, as of `--id "$ORDER"` without an ORDER: repeating the command would do it again."""
+    if given == "":
+        raise typer.BadParameter("the id is empty; without --id one is generated")
+    return given
+
+
 File = Annotated[Path, typer.Argument(metavar="FILE", help="The source of the workflow.")]
 Workflow = Annotated[
     str | None,
@@ -98,9 +105,12 @@ Run = Annotated[
     typer.Argument(metavar="RUN", help="The run's id, or its first characters.", autocompletion=run_ids),
 ]
 RunId = Annotated[
-    str,
+    str | None,
     typer.Option(
-        "--id", metavar="ID", help="The id of the run: repeating the same start gives the same run."
+        "--id",
+        metavar="ID",
+        callback=checked_id,
+        help="The id of the run: repeating the same start gives the same run.",
     ),
 ]
 RunName = Annotated[str, typer.Option("--name", metavar="NAME", help="What the run is called in lists.")]

@@ -34,9 +34,14 @@ def signal(
         ),
     ] = None,
     id: Annotated[
-        str,
-        typer.Option("--id", metavar="ID", help="An id of this delivery: repeating it changes nothing."),
-    ] = "",
+        str | None,
+        typer.Option(
+            "--id",
+            metavar="ID",
+            callback=options.checked_id,
+            help="An id of this delivery: repeating it changes nothing.",
+        ),
+    ] = None,
     store: options.Store = None,
     server: options.Server = None,
     as_json: options.AsJson = False,
@@ -59,7 +64,7 @@ def signal(
             given = parse(
                 client.call(signaling.signal_form, run, name), {key: text for key, _, text in pairs}
             )
-        done = client.call(signaling.send_signal, run, name, given, id=id)
+        done = client.call(signaling.send_signal, run, name, given, id=id or "")
     print_json(asdict(done)) if as_json else say(_told(done))
 
 

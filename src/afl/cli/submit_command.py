@@ -30,7 +30,7 @@ def submit(
     inputs: options.Inputs = None,
     inputs_object: options.InputsObject = None,
     libraries: options.Libraries = None,
-    run_id: options.RunId = "",
+    run_id: options.RunId = None,
     run_name: options.RunName = "",
     tags: options.Tags = None,
     task_list: options.TaskList = None,
@@ -57,7 +57,7 @@ def submit(
       afl submit research.afl --budget-usd 2.50
     """
     prepared = prepare(file, workflow, inputs, inputs_object, libraries)
-    check_run_id(run_id)  # before there is a store
+    check_run_id(run_id or "")  # before there is a store
     settings = chosen(store, server, task_list=task_list)
     if settings.store.startswith("memory:") and not settings.server:
         raise InputError(
@@ -69,7 +69,7 @@ def submit(
             prepared.source.text,
             prepared.program.workflow.name,
             prepared.inputs,
-            id=run_id,
+            id=run_id or "",
             run_name=run_name,
             tags=read_tags(tags),
             name=prepared.source.name,

@@ -31,6 +31,8 @@ def test_a_submission_with_an_id_is_made_once(afl: Afl, file: str) -> None:
 def test_a_bad_id_or_tag_leaves_no_store_behind(afl: Afl, file: str, tmp_path: Path) -> None:
     before = sorted(tmp_path.iterdir())
     assert afl("submit", file, "--id", "a b").code == 1
+    empty = afl("submit", file, "--id", "")
+    assert empty.code == 2 and "the id is empty; without --id one is generated" in empty.err
     assert afl("submit", file, "--tag", "nothing").code == 2
     assert sorted(tmp_path.iterdir()) == before
 

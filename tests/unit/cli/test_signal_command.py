@@ -69,6 +69,7 @@ def test_values_by_name(afl: Afl, run: str) -> None:
         (["paid", "--value", "{}", "-i", "amount=1"], 2, "give --value or --input, not both"),
         (["paid", "-i", "amount"], 2, "name=value"),
         (["paid", "--value", '{"amount": 1}', "--id", "x" * 600], 1, "the id of the signal is"),
+        (["paid", "--value", '{"amount": 1}', "--id", ""], 2, "the id is empty"),
     ],
 )
 def test_what_is_wrong_is_said(afl: Afl, run: str, given: list[str], code: int, said: str) -> None:
