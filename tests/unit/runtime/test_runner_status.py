@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import re
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection, HTTPResponse
@@ -12,12 +14,14 @@ from typing import Any
 
 import pytest
 from support.agents import Gate, Recorder, double, ended, serving, submit
+from support.eventually import eventually
 
 from afl.kernel.errors import SettingError
 from afl.runtime.agent import ToolRegistry
 from afl.runtime.entities import ServerState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
+from afl.runtime.runner import status_server
 from afl.runtime.runner.service import RunnerConfig, RunnerService
 from afl.runtime.runner.status_server import StatusServer
 
@@ -207,7 +211,35 @@ def test_what_follows_a_question_mark_is_ignored() -> None:
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE"])
 def test_there_is_nothing_to_change(method: str) -> None:
     with serve(STATUS) as port:
-        assert get(port, "/status", method)[0] == 501
+        code, kind, body = get(port, "/status", method)
+    assert (code, kind) == (501, "application/json")
+    assert json.loads(body) == {"error": f"Unsupported method ('{method}')"}
+
+
+def test_a_probe_may_ask_for_the_head_alone() -> None:
+    with serve(STATUS) as port:
+        assert get(port, "/health", "HEAD") == (200, "application/json", "")
+        assert get(port, "/healthy", "HEAD")[0] == 404
+
+
+@pytest.mark.parametrize("sent", [b"", b"GET /health HT"])
+def test_who_asks_for_nothing_is_not_kept(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
+    monkeypatch.setattr(status_server, "REQUEST_SECONDS", 0.2)
+    with serve(STATUS) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as idle:
+        idle.sendall(sent)
+        assert idle.recv(1) == b""
+
+
+def test_a_probe_that_breaks_off_leaves_no_traceback(
+    caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with serve(STATUS) as port:
+        probe = socket.create_connection(("127.0.0.1", port))
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # as load balancers do
+        probe.close()
+        eventually(lambda: "left before its answer" in caplog.text)
+    assert capfd.readouterr().err == ""
 
 
 def test_metrics_are_as_prometheus_reads_them() -> None:

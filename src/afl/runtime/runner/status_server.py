@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import logging
 import socket
+import sys
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -17,6 +19,8 @@ from afl.kernel.metrics import CONTENT_TYPE, Sample, render
 Status = dict[str, Any]
 LOOPBACK = "127.0.0.1"
 _LOOPBACKS = {"0.0.0.0": LOOPBACK, "::": "::1"}  # where a server on every address can be reached
+REQUEST_SECONDS = 10.0  # within which a request has to come
+_log = logging.getLogger(__name__)
 _LOOK_SECONDS = 60.0  # whoever closes it knocks
 _KNOCK_SECONDS = 0.1  # until it knocks again: the first time may have been before `shutdown` began
 
@@ -81,9 +85,22 @@ class _Server(ThreadingHTTPServer):
         self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
         super().__init__(address, handler)
 
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """What a request has raised; many probes only connect, and break off."""
+        error = sys.exception()
+        if isinstance(error, ConnectionError):
+            _log.debug("%s left before its answer: %s", client_address, error)
+        else:
+            _log.error("the request of %s failed", client_address, exc_info=error)
+
 
 def _handler(status: Callable[[], Status], more: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
+        timeout = REQUEST_SECONDS
+
+        def do_HEAD(self) -> None:
+            self.do_GET()
+
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             if path == "/health":
@@ -104,7 +121,12 @@ def _handler(status: Callable[[], Status], more: Callable[[], str]) -> type[Base
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(body)
+            if self.command != "HEAD":
+                self.wfile.write(body)
+
+        def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+            """What the server itself refuses, in the form of all other answers."""
+            self._answer(code, {"error": message or self.responses[code][0]})
 
         def log_message(self, format: str, *args: Any) -> None:
             """Requests are not worth a line each."""
