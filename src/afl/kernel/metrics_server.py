@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from afl.kernel.errors import SettingError
 from afl.kernel.metrics import CONTENT_TYPE
+from afl.kernel.small_server import SmallHandler, SmallServer
 
 _LOOPBACK = "127.0.0.1"
 
@@ -18,7 +18,7 @@ class MetricsServer:
     def __init__(self, place: str, text: Callable[[], str]) -> None:
         host, port = _parsed(place)
         try:
-            self._http = _Server((host, port), _handler(text))
+            self._http = SmallServer((host, port), _handler(text))
         except OSError as error:
             raise SettingError(
                 f"AFL_METRICS is {place!r}: cannot listen there: {error.strerror or error}"
@@ -33,10 +33,6 @@ class MetricsServer:
         self._http.server_close()
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-
 def _parsed(place: str) -> tuple[str, int]:
     host, _, port = place.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
@@ -46,18 +42,12 @@ def _parsed(place: str) -> tuple[str, int]:
     return host.strip("[]") or _LOOPBACK, int(port)
 
 
-def _handler(text: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
+def _handler(text: Callable[[], str]) -> type[SmallHandler]:
+    class Handler(SmallHandler):
         def do_GET(self) -> None:
-            found = self.path.partition("?")[0] == "/metrics"
-            body = text().encode() if found else b"not found; the figures are at /metrics\n"
-            self.send_response(200 if found else 404)
-            self.send_header("Content-Type", CONTENT_TYPE)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Requests are not worth a line each."""
+            if self.path.partition("?")[0] == "/metrics":
+                self.answer(200, text().encode(), CONTENT_TYPE)
+            else:
+                self.answer(404, b"not found; the figures are at /metrics\n", CONTENT_TYPE)
 
     return Handler

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import urllib.error
 import urllib.request
@@ -14,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.agents import DOUBLE, submit
 from support.turns_office import Office, Place
 
-from afl.kernel import telemetry
+from afl.kernel import small_server, telemetry
 from afl.kernel.errors import SettingError
 from afl.kernel.metrics import Meters
 from afl.kernel.metrics_server import MetricsServer
@@ -171,3 +172,13 @@ def test_a_process_without_a_server_of_its_own(kept: Meters) -> None:
         server.close()
     with pytest.raises(SettingError, match="expected a port"):
         MetricsServer("here", kept.render)
+
+
+def test_who_asks_for_no_figures_is_not_kept(kept: Meters, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(small_server, "REQUEST_SECONDS", 0.2)
+    server = MetricsServer("0", kept.render)
+    try:
+        with socket.create_connection(("127.0.0.1", server.port), timeout=30) as idle:
+            assert idle.recv(1) == b""
+    finally:
+        server.close()

@@ -16,12 +16,12 @@ import pytest
 from support.agents import Gate, Recorder, double, ended, serving, submit
 from support.eventually import eventually
 
+from afl.kernel import small_server
 from afl.kernel.errors import SettingError
 from afl.runtime.agent import ToolRegistry
 from afl.runtime.entities import ServerState
 from afl.runtime.evaluator import Evaluator
 from afl.runtime.memory_store import MemoryStore
-from afl.runtime.runner import status_server
 from afl.runtime.runner.service import RunnerConfig, RunnerService
 from afl.runtime.runner.status_server import StatusServer
 
@@ -224,7 +224,7 @@ def test_a_probe_may_ask_for_the_head_alone() -> None:
 
 @pytest.mark.parametrize("sent", [b"", b"GET /health HT"])
 def test_who_asks_for_nothing_is_not_kept(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
-    monkeypatch.setattr(status_server, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(small_server, "REQUEST_SECONDS", 0.2)
     with serve(STATUS) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as idle:
         idle.sendall(sent)
         assert idle.recv(1) == b""

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import errno
-import logging
 import socket
-import sys
 from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import msgspec
@@ -15,12 +12,11 @@ import msgspec
 from afl.kernel.errors import SettingError
 from afl.kernel.joinable_thread import JoinableThread
 from afl.kernel.metrics import CONTENT_TYPE, Sample, render
+from afl.kernel.small_server import SmallHandler, SmallServer
 
 Status = dict[str, Any]
 LOOPBACK = "127.0.0.1"
 _LOOPBACKS = {"0.0.0.0": LOOPBACK, "::": "::1"}  # where a server on every address can be reached
-REQUEST_SECONDS = 10.0  # within which a request has to come
-_log = logging.getLogger(__name__)
 _LOOK_SECONDS = 60.0  # whoever closes it knocks
 _KNOCK_SECONDS = 0.1  # until it knocks again: the first time may have been before `shutdown` began
 
@@ -63,7 +59,7 @@ class StatusServer:
             knock.connect_ex((_LOOPBACKS.get(host, host), self.port))
 
 
-def _bind(handler: type[BaseHTTPRequestHandler], host: str, port: int, attempts: int) -> ThreadingHTTPServer:
+def _bind(handler: type[SmallHandler], host: str, port: int, attempts: int) -> SmallServer:
     last = port + max(1, attempts) - 1
     for candidate in range(port, last + 1) if port else [0]:
         try:
@@ -77,59 +73,30 @@ def _bind(handler: type[BaseHTTPRequestHandler], host: str, port: int, attempts:
     raise RuntimeError(f"Could not bind HTTP status server on ports {port}–{last}")
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
+class _Server(SmallServer):
     allow_reuse_address = False  # else two runners on one host would share a port
 
-    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
-        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        super().__init__(address, handler)
 
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """What a request has raised; many probes only connect, and break off."""
-        error = sys.exception()
-        if isinstance(error, ConnectionError):
-            _log.debug("%s left before its answer: %s", client_address, error)
-        else:
-            _log.error("the request of %s failed", client_address, exc_info=error)
-
-
-def _handler(status: Callable[[], Status], more: Callable[[], str]) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        timeout = REQUEST_SECONDS
-
-        def do_HEAD(self) -> None:
-            self.do_GET()
-
+def _handler(status: Callable[[], Status], more: Callable[[], str]) -> type[SmallHandler]:
+    class Handler(SmallHandler):
         def do_GET(self) -> None:
             path = self.path.partition("?")[0]
             if path == "/health":
                 now = status()
-                self._answer(200 if now["running"] else 503, {"ok": bool(now["running"])})
+                self._tell(200 if now["running"] else 503, {"ok": bool(now["running"])})
             elif path == "/status":
-                self._answer(200, status())
+                self._tell(200, status())
             elif path == "/metrics":
-                self._send(200, (runner_figures(status()) + more()).encode(), CONTENT_TYPE)
+                self.answer(200, (runner_figures(status()) + more()).encode(), CONTENT_TYPE)
             else:
-                self._answer(404, {"error": "not found"})
-
-        def _answer(self, code: int, body: Any) -> None:
-            self._send(code, msgspec.json.encode(body), "application/json")
-
-        def _send(self, code: int, body: bytes, kind: str) -> None:
-            self.send_response(code)
-            self.send_header("Content-Type", kind)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            if self.command != "HEAD":
-                self.wfile.write(body)
+                self._tell(404, {"error": "not found"})
 
         def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
             """What the server itself refuses, in the form of all other answers."""
-            self._answer(code, {"error": message or self.responses[code][0]})
+            self._tell(code, {"error": message or self.responses[code][0]})
 
-        def log_message(self, format: str, *args: Any) -> None:
-            """Requests are not worth a line each."""
+        def _tell(self, code: int, body: Any) -> None:
+            self.answer(code, msgspec.json.encode(body), "application/json")
 
     return Handler
 
