@@ -14,6 +14,7 @@ from rich.text import Text
 
 from afl.cli.console import say
 from afl.kernel.errors import AgentFlowError, InputError, SourcePlace
+from afl.kernel.traceback_text import own_place
 from afl.language.diagnostics import CompileError, Diagnostic, render
 from afl.operations.run.run_store import UnknownRun
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 _STYLES = {"error": "bold red", "warning": "bold yellow"}
 _GENERAL = (AgentFlowError.hint, InputError.hint)  # of no help beside a text that says what was wrong
 _DEFECT = "This is a defect of AgentFlow; AFL_DEBUG=1 shows where it happened."
+_TRACE = "AFL_DEBUG=1 shows the traceback."
 
 
 def report(error: Exception) -> None:
@@ -35,7 +37,8 @@ def report(error: Exception) -> None:
         if isinstance(error, UnknownRun):
             _list_latest(error.latest)
     else:
-        problem(str(error), code=type(error).__name__, hint=_DEFECT)
+        place = own_place(error)
+        problem(str(error), code=type(error).__name__, hint=_TRACE if place else _DEFECT, place=place)
 
 
 def report_usage(message: str, command: str) -> None:

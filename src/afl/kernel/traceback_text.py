@@ -8,8 +8,10 @@ import sysconfig
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from afl.kernel.error_text import excerpt
+from afl.kernel.errors import SourcePlace
 
 MOST_CHARACTERS = 16_384
 _HEAD = MOST_CHARACTERS // 4  # what raised is at the end
@@ -53,6 +55,27 @@ def stack_text(thread: int) -> TracebackText | None:
     called = traceback.StackSummary.from_list(frames[first:])
     text = "Stack (most recent call last):\n" + "".join(called.format())
     return TracebackText(_stored(text), _location(called))
+
+
+def own_place(error: BaseException) -> SourcePlace | None:
+    """The last place in the user's own code on the way to an error; None if it did not come through any."""
+    own = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if is_own_file(frame.filename) and os.path.isfile(frame.filename)  # a class may have generated code
+    ]
+    return place_of(own[-1]) if own else None
+
+
+def place_of(frame: traceback.FrameSummary) -> SourcePlace:
+    """Where a frame is."""
+    return SourcePlace(near(frame.filename), frame.lineno or 1, (frame.colno or 0) + 1)
+
+
+def near(file: str) -> str:
+    """A path as one types it here."""
+    path = Path(file)
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
 
 
 def _all(found: traceback.TracebackException) -> Iterator[traceback.TracebackException]:

@@ -94,17 +94,32 @@ def test_a_bad_setting_names_its_variable(afl: Afl, doubling: str, monkeypatch: 
 def test_a_defect_shows_no_trace_unless_asked_for(
     afl: Afl, doubling: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*args: object, **options: object) -> None:
-        raise ZeroDivisionError("inside")
-
-    monkeypatch.setattr("afl.operations.run.run_store.store_of", broken)
+    monkeypatch.setattr("afl.operations.run.run_store.store_of", lambda settings: 1)
     done = afl("run", doubling, "--input", "n=1")
     assert done.code == 1
-    assert "error[ZeroDivisionError]: inside" in done.err
+    assert "error[AttributeError]: 'int' object" in done.err
+    assert "hint: This is a defect of AgentFlow" in done.err
     assert "Traceback" not in done.err
     monkeypatch.setenv("AFL_DEBUG", "1")
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(AttributeError):
         afl("run", doubling, "--input", "n=1")
+
+
+@pytest.mark.parametrize("command", [["agent"], ["turns", "worker"]])
+def test_an_error_of_the_users_own_code_is_shown_where_it_is(
+    afl: Afl, command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("guide.py").write_text(
+        "from afl.turns import agent\n\n"
+        "def deps():\n    return open('rates.csv').read()\n\n"
+        "guide = agent('guide', 'You help.')\n"
+    )
+    done = afl(*command, "guide.py", "--store", "memory://")
+    assert done.code == 1
+    assert "error[FileNotFoundError] guide.py:4:12: [Errno 2] No such file" in done.err
+    assert "    return open('rates.csv').read()" in done.err
+    assert "defect" not in done.err
 
 
 def test_help_of_a_part_that_is_not_installed_says_how_to_get_it(

@@ -10,7 +10,6 @@ import importlib
 import importlib.util
 import os
 import sys
-import sysconfig
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -19,6 +18,7 @@ from types import FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 from afl.kernel.errors import InputError, SourcePlace
+from afl.kernel.traceback_text import near, own_place, place_of
 from afl.models.model import Model
 from afl.models.opening import as_model, is_model
 from afl.runtime.persistence import PersistenceAPI
@@ -27,10 +27,6 @@ from afl.runtime.task_handlers.handler import Handlers
 from afl.runtime.task_handlers.model_handler import model_handler
 from afl.runtime.task_handlers.tool_registry import ToolRegistry
 
-_INSTALLED = (
-    *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
-    f"{Path(__file__).parents[2]}{os.sep}",  # our own package
-)
 HOW = """a handler is a function like this one:
 
     from afl import handler
@@ -195,7 +191,7 @@ def _failed(module: str, error: Exception) -> AgentError:
     failed = AgentError(f"agent module {module} cannot be imported: {type(error).__name__}: {error}")
     if isinstance(error, SyntaxError):
         if error.filename and error.lineno:
-            failed.place = SourcePlace(_near(error.filename), error.lineno, error.offset or None)
+            failed.place = SourcePlace(near(error.filename), error.lineno, error.offset or None)
             failed.args = (f"agent module {module} cannot be imported: {type(error).__name__}: {error.msg}",)
         return failed
     frames = [
@@ -203,13 +199,5 @@ def _failed(module: str, error: Exception) -> AgentError:
         for frame in traceback.extract_tb(error.__traceback__)
         if "importlib" not in frame.filename and frame.filename != __file__
     ]
-    own = [frame for frame in frames if not frame.filename.startswith(_INSTALLED)]
-    for frame in (own or frames)[-1:]:
-        failed.place = SourcePlace(_near(frame.filename), frame.lineno or 1, (frame.colno or 0) + 1)
+    failed.place = own_place(error) or (place_of(frames[-1]) if frames else None)
     return failed
-
-
-def _near(file: str) -> str:
-    """A path as one types it here."""
-    path = Path(file)
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else file
