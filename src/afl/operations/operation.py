@@ -107,7 +107,8 @@ class Operation:
         )
 
     def check(self, given: Mapping[str, Any]) -> None:
-        """InputError for a name that nothing can have, a text that no store can hold, or a number out of its bounds.
+        """InputError for a name that nothing can have, a text that no store can hold, a number out of its bounds,
+        or something else where one of them is meant.
 
         An empty name is the latest.
         """
@@ -116,8 +117,10 @@ class Operation:
                 check_name(value, name)
             elif isinstance(value, str) and "\0" in value:
                 raise InputError(f"{name} holds a character that no text may hold (NUL)")
-            elif isinstance(value, (int, float)) or (isinstance(value, str) and name in self._numbers):
-                self._check_number(name, value)
+            elif isinstance(value, (int, float)) or (value is not None and name in self._numbers):
+                self._check_type(name, value)
+            elif not isinstance(value, str | None) and self.kind_of(name)[0] in (str, str | None):
+                raise InputError(f"{name} is a text, got {value!r:.80}")
 
     @cached_property
     def _numbers(self) -> frozenset[str]:
@@ -125,7 +128,7 @@ class Operation:
         kinds = {name: _split(hint)[0] for name, hint in self.hints.items()}
         return frozenset(name for name, kind in kinds.items() if {kind, *get_args(kind)} & {int, float})
 
-    def _check_number(self, name: str, value: float | str) -> None:
+    def _check_type(self, name: str, value: object) -> None:
         try:
             msgspec.convert(value, self.hints[name])
         except msgspec.ValidationError as error:

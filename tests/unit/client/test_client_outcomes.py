@@ -19,6 +19,7 @@ from afl.client.outcome import RunCanceled
 from afl.kernel.errors import InputError, NotFoundError, StoreUnavailable
 from afl.operations.people.form_fields import FormError
 from afl.operations.reason.why import why
+from afl.turns import TurnRef
 
 SOURCE = """
 event facet Do(x: Int) => (y: Int)
@@ -112,11 +113,17 @@ def test_a_budget_that_is_a_text_is_told(named: dict[str, Any]) -> None:
         flow.start(SOURCE, x=1, **named)
 
 
+def test_a_turn_that_is_no_id_is_told_its_type() -> None:
+    turn: Any = TurnRef("project", "agent", "turn_1")
+    with afl.connect("memory://") as flow, pytest.raises(InputError, match=r"^turn is a text, got TurnRef\("):
+        flow.turns.result(turn)
+
+
 def test_an_id_that_is_no_text_is_told_its_type() -> None:
     id: Any = UUID(int=7)
     with (
         afl.connect("memory://") as flow,
-        pytest.raises(InputError, match=r"the id is UUID\('0000.*expected a"),
+        pytest.raises(InputError, match=r"^id is a text, got UUID\('0000"),
     ):
         flow.start(SOURCE, x=1, id=id)
 
