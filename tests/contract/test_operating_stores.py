@@ -33,6 +33,15 @@ SOURCE = """namespace t {
     }
 }
 """
+BESIDE = """namespace t {
+    event facet Double(n: Long) => (m: Long)
+    workflow Both(n: Long) => (m: Long) andThen {
+        a = Double(n = $.n)
+        b = Double(n = 1)
+        yield Both(m = a.m + b.m)
+    }
+}
+"""
 GOOD = Handlers.of({"t.Double": lambda n: {"m": n * 2}})
 
 
@@ -40,8 +49,8 @@ def refuse(n: int) -> dict[str, int]:
     raise ValueError("refused")
 
 
-def submitted(store: PersistenceAPI) -> str:
-    return submit(store, choose_workflow(compile_source(SOURCE, name="twice.afl")), {"n": 3}).run
+def submitted(store: PersistenceAPI, source: str = SOURCE) -> str:
+    return submit(store, choose_workflow(compile_source(source, name="twice.afl")), {"n": 3}).run
 
 
 def test_from_submission_to_the_end(store: PersistenceAPI) -> None:
@@ -98,6 +107,16 @@ def test_retry_works_again_on_what_failed_while_the_run_was_paused(store: Persis
     control.cancel(store, run)
     assert control.retry(store, run).steps == 1
     assert runs.resume(store, run, handlers=GOOD).outputs == {"m": 12}
+
+
+def test_retry_of_one_step_of_a_canceled_run_lets_the_others_wait_again(store: PersistenceAPI) -> None:
+    run = submitted(store, BESIDE)
+    runs.resume(store, run, handlers=Handlers())
+    Evaluator(store).fail_step(StepId(f"{run}/0/a"), "refused")
+    runs.resume(store, run, handlers=Handlers())
+    control.cancel(store, run)
+    assert control.retry(store, f"{run}/a").steps == 2
+    assert runs.resume(store, run, handlers=GOOD).outputs == {"m": 8}
 
 
 def test_servers_and_running_tasks(store: PersistenceAPI) -> None:

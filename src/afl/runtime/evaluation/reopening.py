@@ -73,10 +73,10 @@ def _forked_at(run: RunDefinition) -> str:
 def reopen(
     steps: Iterable[StepDefinition], changes: IterationChanges, within: str, *, forked_at: str = ""
 ) -> int:
-    """Reopen the failures at or below a step (and, of a canceled run, what waited); how many begin anew.
+    """Reopen the failures at or below a step, and what waited when the run was canceled; how many begin anew.
 
-    A step that has its result, but was not evaluated with it before the run ended, keeps it. The step that the run
-    was forked at keeps its inputs.
+    What waited does so again wherever it stands, as its task was canceled. A step that has its result, but was not
+    evaluated with it before the run ended, keeps it. The step that the run was forked at keeps its inputs.
     """
     by_id = {step.id: step for step in steps}
     failed = {step.id for step in by_id.values() if step.is_error and not _was_caught(step.id, by_id)}
@@ -86,7 +86,10 @@ def reopen(
         for step in by_id.values()
         if step.state == StepState.EVENT_TRANSMIT and mark_of_saved(step) is None
     }
-    causes = [step_id for step_id in sorted((failed - above) | waiting) if paths.is_within(step_id, within)]
+    causes = sorted((failed - above) | waiting)
+    if not any(paths.is_within(cause, within) for cause in causes):
+        return 0
+    causes = [cause for cause in causes if cause in waiting or paths.is_within(cause, within)]
     for cause in causes:
         if cause == forked_at and by_id[cause].attributes.params and not by_id[cause].is_block:
             _begin_with_inputs(by_id[cause], changes)
