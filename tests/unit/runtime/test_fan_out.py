@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 from support.agents import begin, run_of
+from support.judging import TIGHT
 
 from afl.kernel.errors import InputError
 from afl.runtime.agent_poller import AgentPoller, AgentPollerConfig
 from afl.runtime.entities import RunnerState, TaskState
+from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.types import StepId, WorkflowId
@@ -68,6 +70,7 @@ class Web:
 
     def __init__(self, store: MemoryStore) -> None:
         self.store = store
+        self.pace = Pace()
         self.missing: set[str] = set()
         self.most = 0
         self.fetched: Counter[str] = Counter()
@@ -87,7 +90,8 @@ class Web:
     def go_on(self, run: WorkflowId) -> None:
         """Work off one task after the other, each in a process of its own; count how many wait at a time."""
         while True:
-            poller = AgentPoller(self.store, Evaluator(self.store), AgentPollerConfig(max_concurrent=1))
+            evaluator = Evaluator(self.store, pace=self.pace)
+            poller = AgentPoller(self.store, evaluator, AgentPollerConfig(max_concurrent=1))
             poller.register("Fetch", self.fetch)
             tasks = self.store.get_tasks_by_workflow(run)
             self.most = max(self.most, sum(task.state == TaskState.PENDING for task in tasks))
@@ -188,6 +192,17 @@ def test_a_retry_keeps_to_the_limit(web: Web, again: set[str], iterations: int |
     assert web.outputs(run) == {"pages": [f"<{url}>" for url in urls]}
     assert web.most == 2
     assert web.fetched == {url: 2 if url in again else 1 for url in urls if url != "u5"}
+
+
+def test_a_retry_of_more_elements_than_are_kept_in_memory(web: Web) -> None:
+    urls = [f"u{n}" for n in range(4)]
+    web.missing, web.pace = set(urls), TIGHT
+    run = web.begin("Nested", urls=urls)
+    web.missing = set()
+    assert Evaluator(web.store).retry(run) == 4
+    Evaluator(web.store, pace=TIGHT).resume(run)
+    web.go_on(run)
+    assert web.outputs(run) == {"pages": [f"<{url}>" for url in urls]}
 
 
 def test_the_elements_of_a_map_go_some_at_a_time(web: Web) -> None:

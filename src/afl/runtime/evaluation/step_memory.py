@@ -27,6 +27,7 @@ class StepMemory:
 
     persistence: PersistenceAPI
     changes: IterationChanges
+    inbox: dict[StepId, list[StepDefinition]]
     _steps: dict[StepId, StepDefinition]
     emptied: int  # how often everything was forgotten
     _fresh: set[StepId]  # created in here: the store has no children of theirs that are not in memory
@@ -126,12 +127,15 @@ class StepMemory:
             self._drop(step_id)
 
     def forget_all(self) -> None:
-        """Drop every cache; what is still needed is read again from the store."""
+        """Drop every cache; what is still needed is read again from the store.
+
+        But for the frames of blocks whose children have reported: they know which of the statements have steps.
+        """
         self.emptied += 1
         self._steps.clear()
         self._fresh.clear()
         self._removed.clear()
-        for block_id in list(self._frames):
+        for block_id in self._frames.keys() - self.inbox.keys():
             self._close_frame(block_id)
 
     clear_caches = forget_all
