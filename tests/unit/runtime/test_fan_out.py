@@ -205,6 +205,22 @@ def test_a_retry_of_more_elements_than_are_kept_in_memory(web: Web) -> None:
     assert web.outputs(run) == {"pages": [f"<{url}>" for url in urls]}
 
 
+def test_an_element_that_has_a_result_goes_on_before_those_that_failed(web: Web, store: MemoryStore) -> None:
+    web.missing = {"u0"}
+    run, evaluator = begin(store, "Some", {"urls": ["u0", "u1"], "limit": 1}, SOURCE), Evaluator(store)
+    evaluator.fail_step(StepId(f"{run}/0/#0/got"), "u0 is missing")
+    evaluator.resume(run)
+    store.pause_run(run, "for once")
+    evaluator.continue_step(StepId(f"{run}/0/#1/got"), {"page": "<u1>"})
+    store.cancel_run(run, "for once")
+    web.missing = set()
+    assert evaluator.retry(run) == 1
+    evaluator.resume(run)
+    web.go_on(run)
+    assert web.outputs(run) == {"pages": ["<u0>", "<u1>"]}
+    assert web.fetched == {"u0": 1}
+
+
 def test_the_elements_of_a_map_go_some_at_a_time(web: Web) -> None:
     run = web.begin("Some", urls={"a": 1, "b": 2, "c": 3}, limit=1)
     assert web.outputs(run)["pages"] == [

@@ -42,8 +42,11 @@ def rescan(context: ExecutionContext, unread: set[StepId]) -> None:
 def _park(context: ExecutionContext, steps: list[StepDefinition]) -> set[str]:
     """Elements over the limit of their foreach, which only a retry brings about: they begin when others end.
 
-    They are marked by the state Created, in which no other element is ever stored.
+    They are marked by the state Created, in which no other element is ever stored. One in which a step has a result
+    that came before the retry goes on first: its step is no more to be done.
     """
+    transmitting = (step.id for step in steps if step.state == StepState.EVENT_TRANSMIT)
+    waited = {above for step_id in transmitting for above in paths.prefixes(step_id)}
     elements: dict[StepId, list[StepDefinition]] = {}
     for step in steps:
         if paths.key(step.id).startswith("#"):
@@ -52,7 +55,7 @@ def _park(context: ExecutionContext, steps: list[StepDefinition]) -> set[str]:
     for loop_id, opened in elements.items():
         frame = context.frame(loop_id)
         if frame.graph.limit is not None and frame.graph.until is None:  # that of a repeat counts iterations
-            opened.sort(key=lambda step: int(paths.key(step.id)[1:]))
+            opened.sort(key=lambda step: (step.id not in waited, int(paths.key(step.id)[1:])))
             active = [step for step in opened if step.state != StepState.CREATED]
             for step in active[frame.limit() :]:
                 step.change_state(StepState.CREATED)
