@@ -37,7 +37,7 @@ BESIDE = """namespace t {
     event facet Double(n: Long) => (m: Long)
     workflow Both(n: Long) => (m: Long) andThen {
         a = Double(n = $.n)
-        b = Double(n = 1)
+        b = Double(n = 1) catch { yield Double(m = 0) }
         yield Both(m = a.m + b.m)
     }
 }
@@ -114,6 +114,17 @@ def test_retry_of_one_step_of_a_canceled_run_lets_the_others_wait_again(store: P
     runs.resume(store, run, handlers=Handlers())
     Evaluator(store).fail_step(StepId(f"{run}/0/a"), "refused")
     runs.resume(store, run, handlers=Handlers())
+    control.cancel(store, run)
+    assert control.retry(store, f"{run}/a").steps == 2
+    assert runs.resume(store, run, handlers=GOOD).outputs == {"m": 8}
+
+
+def test_retry_of_one_step_works_again_on_what_had_failed_unnoticed(store: PersistenceAPI) -> None:
+    run, evaluator = submitted(store, BESIDE), Evaluator(store)
+    runs.resume(store, run, handlers=Handlers())
+    evaluator.fail_step(StepId(f"{run}/0/a"), "refused")
+    runs.resume(store, run, handlers=Handlers())
+    evaluator.fail_step(StepId(f"{run}/0/b"), "refused")
     control.cancel(store, run)
     assert control.retry(store, f"{run}/a").steps == 2
     assert runs.resume(store, run, handlers=GOOD).outputs == {"m": 8}

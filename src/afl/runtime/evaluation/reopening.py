@@ -14,6 +14,7 @@ from dataclasses import replace
 from afl.kernel.clock import wall_ms
 from afl.kernel.errors import StateError
 from afl.runtime.entities import RunDefinition, RunnerState
+from afl.runtime.errors import StepFailure
 from afl.runtime.events import mark_of_saved
 from afl.runtime.persistence import PersistenceAPI
 from afl.runtime.persistence.changes import IterationChanges
@@ -75,17 +76,14 @@ def reopen(
 ) -> int:
     """Reopen the failures at or below a step, and what waited when the run was canceled; how many begin anew.
 
-    What waited does so again wherever it stands, as its task was canceled. A step that has its result, but was not
-    evaluated with it before the run ended, keeps it. The step that the run was forked at keeps its inputs.
+    What waited does so again wherever it stands, as its task was canceled; what failed unnoticed begins anew likewise.
+    A step that has its result, but was not evaluated with it before the run ended, keeps it. The step that the run
+    was forked at keeps its inputs.
     """
     by_id = {step.id: step for step in steps}
     failed = {step.id for step in by_id.values() if step.is_error and not _was_caught(step.id, by_id)}
     above = {paths.parent(step_id) for step_id in failed}
-    waiting = {
-        step.id
-        for step in by_id.values()
-        if step.state == StepState.EVENT_TRANSMIT and mark_of_saved(step) is None
-    }
+    waiting = {step.id for step in by_id.values() if _waited(step)}
     causes = sorted((failed - above) | waiting)
     if not any(paths.is_within(cause, within) for cause in causes):
         return 0
@@ -97,6 +95,14 @@ def reopen(
             _begin_anew(by_id[cause], changes)
         _wait_again(cause, by_id, changes)
     return len(causes)
+
+
+def _waited(step: StepDefinition) -> bool:
+    """Whether a step waits without a result, or has failed without anybody having acted on it, as its catch would."""
+    if step.is_error:
+        error = step.transition.error
+        return isinstance(error, StepFailure) and not error.step  # the evaluator says where it was
+    return step.state == StepState.EVENT_TRANSMIT and mark_of_saved(step) is None
 
 
 def _was_caught(step_id: StepId, by_id: dict[StepId, StepDefinition]) -> bool:
