@@ -21,6 +21,7 @@ from afl.runtime.evaluation.pace import Pace
 from afl.runtime.evaluator import Evaluator, ExecutionStatus
 from afl.runtime.memory_store import MemoryStore
 from afl.runtime.persistence import PersistenceAPI
+from afl.runtime.states import StepState
 from afl.runtime.types import StepId, WorkflowId
 
 SOURCE = """
@@ -278,6 +279,19 @@ def test_a_canceled_run_goes_on_where_it_was(shop: Workshop) -> None:
     assert shop.outputs(run) == {"m": 4}
     assert shop.done == {1: 1, 2: 1, 3: 1}
     assert run_of(shop.store, run).reason == ""
+
+
+def test_a_run_canceled_as_it_enters_its_catch_block_goes_on_there(shop: Workshop) -> None:
+    run = begin(shop.store, "Declared", {"n": 1}, SOURCE)
+    Evaluator(shop.store).fail_step(StepId(f"{run}/0/a"), "1 is refused")
+    root = shop.store.get_step(StepId(run))
+    while root is not None and root.state != StepState.STATEMENT_CATCH_BEGIN:
+        Evaluator(shop.store, max_iterations=1).resume(run)
+        root = shop.store.get_step(StepId(run))
+    shop.store.cancel_run(run, "enough")
+    assert shop.retry(run) == 1
+    assert shop.outputs(run) == {"m": 61}
+    assert shop.done == {60: 1}
 
 
 def test_a_run_canceled_before_it_began_begins(shop: Workshop) -> None:

@@ -106,10 +106,12 @@ def _waited(step: StepDefinition) -> bool:
 
 
 def _was_caught(step_id: StepId, by_id: dict[StepId, StepDefinition]) -> bool:
-    """Whether something above has dealt with the failure: it has a catch block for it, or is complete."""
+    """Whether something above has dealt with the failure: it has or opens a catch block for it, or is complete."""
     child = step_id
     while (above := by_id.get(paths.parent(child))) is not None:
-        if above.is_complete or (paths.key(child) != "!" and paths.child(above.id, "!") in by_id):
+        if above.is_complete or above.state == StepState.STATEMENT_CATCH_BEGIN:
+            return True
+        if paths.key(child) != "!" and paths.child(above.id, "!") in by_id:
             return True
         child = above.id
     return False
