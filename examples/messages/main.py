@@ -30,6 +30,7 @@ from afl.coordination import (
     ReceivedMessage,
     RedisAgentRegistry,
     RedisMessageCoordinator,
+    RequestFailed,
 )
 from afl.devstack import temporary_stack
 
@@ -62,7 +63,8 @@ class Writer:
 async def ask(coordinator: RedisMessageCoordinator, writer: AgentId, topic: str) -> str | None:
     try:
         response = await coordinator.request(EDITOR, writer, {"topic": topic}, timeout=2)
-    except TimeoutError:
+    except RequestFailed as error:
+        print(error)
         return None
     return str(response.payload["page"])
 

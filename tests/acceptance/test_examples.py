@@ -99,6 +99,7 @@ def test_node_worker(tmp_path: Path) -> None:
 def test_messages(tmp_path: Path) -> None:
     out = run("messages", tmp_path).out
     assert "page 3: A page about islands, by writer b" in out
+    assert "request to writer:a failed: PermanentFailure: a page about nothing" in out
     assert "page 2: no answer" in out
     assert "dead letter of writer a: PermanentFailure: a page about nothing cannot be written" in out
     assert out.count("the printer is down") == 2 and "printing: archived" in out
