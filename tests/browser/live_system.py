@@ -27,7 +27,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 LIVE = Path(__file__).with_name("live")
 SHOP = (LIVE / "shop.afl").read_text()
-PRELOADED = ("afl.cli.serve_command", "afl.dashboard.app", "afl.cli.fleet_command", "afl.fleet.agent")
+PRELOADED = ("afl.cli.dashboard_command", "afl.dashboard.app", "afl.cli.fleet_command", "afl.fleet.agent")
 _PRINCIPAL = re.compile(r"principal ready on tcp://\S+:(\d+) ")
 _DASHBOARD = re.compile(r"https?://127\.0\.0\.1:\d+")
 

@@ -73,7 +73,7 @@ _NEEDED = {
         "uvicorn.loops.auto",
         "uvicorn.lifespan.on",
     ),
-    "mcp": ("afl.cli.serve_command",),
+    "mcp": ("afl.cli.mcp_command",),
     "mcp-server": ("mcp.server.mcpserver",),
     "turns": ("afl.operations.turn.turn_service", "afl.turns.mcp.sessions"),
     "afl.fleet.principal": ("afl.fleet.principal.service",),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -42,6 +44,14 @@ def test_the_help_of_an_option_with_many_choices_fits_a_terminal(afl: Afl, name:
     words = afl(name, "--help").out
     assert "waiting:person, waiting:signal" in " ".join(words.split())
     assert [line for line in words.splitlines() if len(line) > 80] == []
+
+
+@pytest.mark.parametrize(("name", "absent"), [("dashboard", "mcp"), ("mcp", "jinja2")])
+def test_a_server_needs_no_package_of_another(name: str, absent: str) -> None:
+    code = f"import sys; sys.modules[{absent!r}] = None; from afl.cli.app import main; sys.exit(main())"
+    command = [sys.executable, "-c", code, name, "--port", "none"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.returncode, "Invalid value for '--port'" in done.stderr) == (2, True)
 
 
 def test_help_tells_the_exit_codes(afl: Afl) -> None:
